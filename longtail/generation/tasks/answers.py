@@ -30,18 +30,18 @@ from longtail.generation.tasks.imported import import_passages, score_answers
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    QuestionTask,
+    answer_request,
     background_columns,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
-    end_of,
-    generation_columns,
-    request_end,
     template_of,
     text_of,
+    text_request,
 )
-from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
+from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.lake import Outcome
@@ -61,25 +61,25 @@ class AskedQuestion(QuestionItem):
         read = [passage.passage_id for passage in passages.of(self.question.question_id)]
         before = [passages.shown.get(question.question_id) for question in self.shown]
         return {
+            **QuestionItem.ingredients(self),
             "passage_id": read[0] if read else None,
             "passage_ids": read or None,
-            "demonstration_ids": self.demonstration_ids(),
             "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
         }
 
 
-class Answers(Task):
+class Answers(QuestionTask):
     """A question without a passage of the method gets no row and is counted."""
 
     table = "answers"
     keys = ("dataset", "question_id", "prompt")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.answer_prompts)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.answer_prompts
 
     def inputs(self, scope: Scope) -> list[str]:
         lake, method = scope.lake, scope.method_record
-        inputs = [lake.content("questions")]
+        inputs = super().inputs(scope)
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         if before := self.source_table(scope):
@@ -90,10 +90,11 @@ class Answers(Task):
         return "generated_passages" if scope.method_record.kind == BACKGROUND else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.method_record
-        prompts = [
-            _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
-        ]
+        method, prompts = scope.method_record, []
+        for prompt in by_name(scope.study.prompts_of(method.name)):
+            carries_passages = prompt.shots and method.kind != MEMORY
+            looked_up = [prompt.reference_demos] if carries_passages else []
+            prompts.append([*decisive_prompt(prompt, scope.model), *looked_up])
         return decisive_keys(
             scope.study,
             *prompts,
@@ -110,8 +111,7 @@ class Answers(Task):
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(scope.method_record.name))
-        n_new = study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, request_end(scope.model))
+        request = answer_request(scope.model, study.max_new_tokens)
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
@@ -120,10 +120,6 @@ class Answers(Task):
         )  # fmt: skip
         progress.done()
         return plan
-
-    def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        return item.ingredients() | columns
 
     def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers, scored by our rules."""
@@ -193,12 +189,6 @@ def ask(
                 yield group, question, pool.draw(question, prompt)
 
 
-def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
-    carries_passages = bool(prompt.shots) and method.kind != MEMORY
-    looked_up = [prompt.reference_demos] if carries_passages else []
-    return [*decisive_prompt(prompt, model), *looked_up]
-
-
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
     method = scope.method_record
@@ -211,11 +201,10 @@ def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
 
 
 def _ask_from_memory(
-    scope: Scope, prompts: Sequence[Prompt], request_for: Callable[[str], Request]
+    task: QuestionTask, scope: Scope, request_for: Callable[[str], Request]
 ) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
-    study = scope.study
-    questions = read_questions(study, scope.lake)
-    return ask(scope.model, prompts, questions, study.seed, request_for, study.drawn_as)
+    study, questions = scope.study, read_questions(scope.study, scope.lake)
+    return ask(scope.model, task.prompts(study), questions, study.seed, request_for, study.drawn_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,38 +224,25 @@ class WordedQuestion(QuestionItem):
         return ModelInput(build_prompt(worded, self.group.template, self.shown))
 
 
-class ParaphraseAnswers(Task):
-    """Without a prompt that asks paraphrases the table is empty."""
+class ParaphraseAnswers(QuestionTask):
+    """The answers to all wordings of a question."""
 
     table = "paraphrase_answers"
     keys = ("dataset", "question_id", "paraphrase_id", "prompt")
+    reads = ("questions", "paraphrases")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.paraphrase_prompts)
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
-
-    def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.paraphrase_prompts)]
-        return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.paraphrase_prompts
 
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
-        n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, request_end(scope.model))
+        request = answer_request(scope.model, scope.study.max_new_tokens)
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
-            for group, question, shown in _ask_from_memory(
-                scope, scope.study.paraphrase_prompts, lambda _: request
-            )
+            for group, question, shown in _ask_from_memory(self, scope, lambda _: request)
             for number, wording in wordings.get((group.dataset, question.question_id), ())
         ])  # fmt: skip
-
-    def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        return {"demonstration_ids": item.demonstration_ids(), **columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,42 +258,37 @@ class SampledQuestion(QuestionItem):
         """Dataset, question, sample and prompt."""
         return QuestionItem.key(self, part) | {"sample": part}
 
+    def ingredients(self) -> dict[str, Any]:
+        """Also how its answers are drawn."""
+        temperature = cast(Sample, self.group.request).temperature
+        return QuestionItem.ingredients(self) | {"temperature": temperature}
 
-class SampledAnswers(Task):
-    """Without a prompt that asks samples the table is empty."""
+
+class SampledAnswers(QuestionTask):
+    """Several answers to a question, drawn at a temperature."""
 
     table = "sampled_answers"
     keys = ("dataset", "question_id", "sample", "prompt")
     capability = SAMPLE
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.sample_prompts)
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.sample_prompts
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        study = scope.study
-        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(study.sample_prompts)]
-        sampling = [study.sampling.n, study.sampling.temperature]
-        return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
+        sampling = scope.study.sampling
+        return {**super().decisive(scope), "sampling": [sampling.n, sampling.temperature]}
 
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
-        study, end = scope.study, request_end(scope.model)
-        n_new = study.max_new_tokens + scope.model.thinking_tokens
-        n, temperature = study.sampling.n, study.sampling.temperature
-        asked = _ask_from_memory(
-            scope,
-            study.sample_prompts,
-            lambda drawn_as: Sample(n, temperature, n_new, (study.seed, drawn_as), end),
-        )
-        return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
+        study, sampling = scope.study, scope.study.sampling
+        greedy = answer_request(scope.model, study.max_new_tokens)
 
-    def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        temperature = cast(Sample, item.group.request).temperature
-        return {"demonstration_ids": item.demonstration_ids(), "temperature": temperature, **columns}
+        def request_for(drawn_as: str) -> Sample:
+            seeded_by = (study.seed, drawn_as)
+            return Sample(sampling.n, sampling.temperature, greedy.max_new_tokens, seeded_by, greedy.end)
+
+        asked = _ask_from_memory(self, scope, request_for)
+        return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
 
 
 class GeneratedPassages(Task):
@@ -338,8 +309,7 @@ class GeneratedPassages(Task):
 
     def plan(self, scope: Scope) -> Plan[QuestionItem]:
         """Ordered by dataset and question_id."""
-        n_new = scope.study.background_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, end_of(scope.model, FIRST_LINE))
+        request = text_request(scope.model, scope.study.background_tokens, FIRST_LINE)
         return Plan([
             QuestionItem(group, question)
             for dataset, questions in read_questions(scope.study, scope.lake).items()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
-from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
+from longtail.generation.engine.task import ModelInput, Plan, Scope, Score
 from longtail.generation.prompts.build import Passage, bare_prompt, block
 from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import (
@@ -35,6 +35,7 @@ from longtail.generation.prompts.inputs import (
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    QuestionTask,
     by_name,
     decisive_keys,
     decisive_prompt,
@@ -79,6 +80,10 @@ class ClozeQuery(QuestionItem):
         """Dataset, question, paraphrase and prompt."""
         return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
 
+    def ingredients(self) -> dict[str, Any]:
+        """Its passages."""
+        return {"passage_ids": [passage.passage_id for passage in self.passages] or None}
+
     def prompt(self) -> ModelInput:
         """The pattern in its template, behind its passage or apart from its passages."""
         if self.reads_apart:
@@ -88,19 +93,19 @@ class ClozeQuery(QuestionItem):
         return ModelInput(block(self.group.template, self.text, before))
 
 
-class CandidateAnswers(Task):
-    """Without a prompt that asks candidates the table is empty. A pattern without a passage of the method gets no row."""
+class CandidateAnswers(QuestionTask):
+    """A pattern without a passage of the method gets no row."""
 
     table = "candidate_answers"
     keys = ("dataset", "question_id", "paraphrase_id", "prompt")
     capability = SCORE
+    reads = ("questions", "paraphrases", "candidates")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.candidate_prompts)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.candidate_prompts
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.method_record
-        inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+        lake, method, inputs = scope.lake, scope.method_record, super().inputs(scope)
         if method.kind == RETRIEVAL and _prompts(scope):
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         return inputs
@@ -164,7 +169,7 @@ class CandidateAnswers(Task):
         return {
             "free_generation": (free := cut_text(storable(result.text), FIRST_LINE).strip()),
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
-            "passage_ids": [passage.passage_id for passage in item.passages] or None,
+            **item.ingredients(),
             "prediction": names[order[0] % len(names)],
             "log_likelihood": scores[0].log_likelihood,
             "prediction_tokens": scores[0].n_tokens,

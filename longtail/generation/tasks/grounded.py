@@ -26,7 +26,7 @@ from longtail.generation.prompts.build import (
 from longtail.generation.prompts.endings import END, FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import first_passages, read_passages, read_questions, records
 from longtail.generation.tasks.imported import import_generations
-from longtail.generation.tasks.questions import end_of, storable, text_of
+from longtail.generation.tasks.questions import storable, text_of, text_request
 from longtail.prompt_formats import FORMATS, GROUNDING_PROMPTS, NULL, REFERENCE
 from longtail.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from longtail.storage.lake import Outcome
@@ -274,10 +274,11 @@ def _first_step_datasets(study: Study, model: Model) -> list[Dataset]:
 
 def _request(scope: Scope, max_new_tokens: int, end: str) -> Generate | Sample:
     """One greedy text; the authors' code draws the texts of services at a temperature."""
-    max_new_tokens, end = max_new_tokens + scope.model.thinking_tokens, end_of(scope.model, end)
+    greedy = text_request(scope.model, max_new_tokens, end)
     if _grounding(scope).assembly == REFERENCE and scope.model.service is not None:
-        return Sample(1, _REFERENCE_TEMPERATURE, max_new_tokens, (scope.study.seed,), end)
-    return Generate(max_new_tokens, end)
+        seeded_by = (scope.study.seed,)
+        return Sample(1, _REFERENCE_TEMPERATURE, greedy.max_new_tokens, seeded_by, greedy.end)
+    return greedy
 
 
 def _plan_questions(

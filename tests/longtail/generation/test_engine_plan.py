@@ -87,7 +87,7 @@ def test_wordings_and_samples_stand_behind_the_demonstrations_of_their_question(
     assert len(worded) > len(asked)
     for row in worded:
         own = asked[row.question.question_id]
-        assert row.demonstration_ids() == own.demonstration_ids()
+        assert row.ingredients()["demonstration_ids"] == own.ingredients()["demonstration_ids"]
         before, _, last = row.prompt().text.rpartition("\n\n")
         assert before == own.prompt().text.rpartition("\n\n")[0]
         assert last == f"Q: {row.wording} A:"
