@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Accounts, entry
-from longtail.generation.engine.job import Completed, Job, Shard
-from longtail.generation.engine.resume import complete
+from longtail.generation.engine.job import Completed, Job, Shard, complete
 from longtail.generation.engine.row_cache import RowCache
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Item, Plan, Scope, Task, describe_decoding

@@ -112,7 +112,7 @@ def test_prompts_with_the_same_demonstrations_are_neighbours() -> None:
     prompts = [head + f"Q: {draw.random()} A:" for head in heads for _ in range(20)]
     draw.shuffle(prompts)
     ((batch, _),) = batches(distinct([Row(prompt) for prompt in prompts]).works, 100_000)
-    order = [prompts[work.item].split(" ")[0] for work in batch]
+    order = [work.item.prompt().text.split(" ")[0] for work in batch]
     assert sum(before != after for before, after in pairwise(order)) == len(heads) - 1
 
 
