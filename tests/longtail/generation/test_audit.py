@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.generation.tasks.audit import tell_accuracy
+from longtail.generation.tasks.registry import tell_accuracy
 from longtail.storage.lake import Lake, Outcome
 from tests.lakes import LakePlan, make_lake
 
