@@ -15,7 +15,7 @@ from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.methods import RETRIEVAL, Method
 from longtail.storage.fingerprints import code_version, fingerprint, prompt_hash
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.backends import GENERATE, IMPORTED, SAMPLE, SCORE
+from longtail.study.backends import GENERATE, IMPORTED
 from longtail.study.models import Model
 from longtail.study.study import Study
 
@@ -55,7 +55,6 @@ class Generate:
 
     max_new_tokens: int
     end: str = FIRST_LINE
-    capability: ClassVar[str] = GENERATE
     seeds: ClassVar[tuple[int | None, ...]] = (None,)
     candidates: ClassVar[tuple[str, ...]] = ()
     free: ClassVar[Decoding | None] = None
@@ -77,7 +76,6 @@ class Sample:
     max_new_tokens: int
     seeded_by: tuple[Any, ...]
     end: str = FIRST_LINE
-    capability: ClassVar[str] = SAMPLE
     candidates: ClassVar[tuple[str, ...]] = ()
     free: ClassVar[Decoding | None] = None
 
@@ -104,7 +102,6 @@ class Score:
 
     candidates: tuple[str, ...]
     free: Decoding | None = None
-    capability: ClassVar[str] = SCORE
     seeds: ClassVar[tuple[int | None, ...]] = (None,)
     decoding: ClassVar[Decoding | None] = None
 
@@ -194,12 +191,13 @@ class Plan(Generic[AnyItem]):
 class Task(ABC):
     """One generated lake table, which has the accounting columns of `longtail.tables.generation`.
 
-    `keys` are the columns that tell its rows apart, those of the partition left out. `capability` is what a backend
-    must be able to do.
+    `keys` are the columns that tell its rows apart, those of the partition left out. `reads` are lake tables of one
+    partition that it is made from. `capability` is what a backend must be able to do.
     """
 
     table: ClassVar[str]
     keys: ClassVar[tuple[str, ...]]
+    reads: ClassVar[tuple[str, ...]] = ("questions",)
     capability: ClassVar[str] = GENERATE
 
     @property
@@ -211,9 +209,11 @@ class Task(ABC):
     def is_asked(self, study: Study) -> bool:
         """Whether the study asks for any row."""
 
-    @abstractmethod
     def inputs(self, scope: Scope) -> list[str]:
         """Content hashes of all lake tables that its prompts and rows are made from. Errors: `LakeError`."""
+        inputs = [scope.lake.content(table) for table in self.reads]
+        before = self.source_table(scope)
+        return [*inputs, scope.lake.content(before, scope.model.name)] if before else inputs
 
     def source_table(self, scope: Scope) -> str | None:
         """The generated table of the same model that its prompts are made from; it stands before this one in `TASKS`."""

@@ -78,13 +78,10 @@ class Answers(QuestionTask):
         return study.answer_prompts
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.method_record
-        inputs = super().inputs(scope)
-        if method.kind == RETRIEVAL:
-            inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
-        if before := self.source_table(scope):
-            inputs.append(lake.content(before, scope.model.name))
-        return inputs
+        method, content = scope.method_record, scope.lake.content
+        is_retrieval = method.kind == RETRIEVAL
+        passages = [content("retrieved_passages", method.name), content("passages")] if is_retrieval else []
+        return [*super().inputs(scope), *passages]
 
     def source_table(self, scope: Scope) -> str | None:
         return "generated_passages" if scope.method_record.kind == BACKGROUND else None
@@ -299,9 +296,6 @@ class GeneratedPassages(Task):
 
     def is_asked(self, study: Study) -> bool:
         return study.writes_background
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         tokens = scope.study.background_tokens

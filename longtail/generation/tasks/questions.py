@@ -9,7 +9,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from longtail.generation.backends.base import LENGTH, Generation
 from longtail.generation.engine.task import Generate, ModelInput, Request, Scope, Task
@@ -69,9 +69,7 @@ class QuestionItem:
 
 
 class QuestionTask(Task):
-    """A table of answers to the study's questions, which are read from lake tables `reads`; empty without `prompts`."""
-
-    reads: ClassVar[tuple[str, ...]] = ("questions",)
+    """A table of answers to the study's questions; empty without `prompts`."""
 
     @abstractmethod
     def prompts(self, study: Study) -> Sequence[Prompt]:
@@ -79,9 +77,6 @@ class QuestionTask(Task):
 
     def is_asked(self, study: Study) -> bool:
         return bool(self.prompts(study))
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content(table) for table in self.reads]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(self.prompts(scope.study))]

@@ -50,9 +50,6 @@ class ToyScores(Task):
     def is_asked(self, study: Study) -> bool:
         return True
 
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
-
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         return decisive_keys(scope.study, ["Q: {question} A:"])
 
