@@ -17,8 +17,14 @@ import numpy as np
 import pyarrow.compute as pc
 
 from longtail.errors import LakeError
-from longtail.generation.prompts.build import Question, text_apart, text_as_read
-from longtail.generation.prompts.inputs import read_candidates, read_questions, read_wordings
+from longtail.generation.prompts.build import (
+    Question,
+    read_candidates,
+    read_questions,
+    read_wordings,
+    text_apart,
+    text_as_read,
+)
 from longtail.methods import VERBALISED, Method
 from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
 from longtail.retrieval.base import load_retriever

@@ -210,28 +210,22 @@ _OF_RESULT = (
 
 
 def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool = True) -> dict[str, Any]:
-    """The accounting columns that a result decides; `cost_usd` in US dollars, None without a price.
+    """The accounting columns that a result decides; `cost_usd` in US dollars: what a service billed, else the device's
+    time at the model's price of an hour, None without a price.
 
     Rows of equal prompts are copies of one result: each bears its share of time and cost, the first one the
     prompt's tokens. The time of a service's request is not shared: each copy waited for all of it.
     """
     columns = {name: getattr(result, name) for name in _OF_RESULT}
+    costs = {"cost_usd": result.cost_usd, "reasoning_usd": result.reasoning_usd}
     if not is_first:
         columns["shared_tokens"] = result.prompt_tokens
     if result.device_seconds is not None:
         columns["device_seconds"] = result.device_seconds / n_copies
         columns["latency_ms"] = result.latency_ms / n_copies
-    costs = {"cost_usd": cost_usd(result, model), "reasoning_usd": result.reasoning_usd}
+        if result.cost_usd is None and model.device_hour_usd is not None:
+            costs["cost_usd"] = model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
     return columns | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
-
-
-def cost_usd(result: Accounts, model: Model) -> float | None:
-    """What a service billed, else the device's time at the model's price of an hour."""
-    if result.cost_usd is not None:
-        return result.cost_usd
-    if model.device_hour_usd is None or result.device_seconds is None:
-        return None
-    return model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
 
 
 def notes(table: pa.Table, done: Completed) -> dict[str, Any]:

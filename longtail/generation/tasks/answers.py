@@ -16,9 +16,11 @@ import pyarrow as pa
 
 from longtail.generation.backends.base import Generation
 from longtail.generation.engine.task import Generate, ModelInput, Plan, Request, Sample, Scope, Task
-from longtail.generation.prompts.build import Demonstrations, Passages, Question, build_prompt
-from longtail.generation.prompts.endings import FIRST_LINE
-from longtail.generation.prompts.inputs import (
+from longtail.generation.prompts.build import (
+    Demonstrations,
+    Passages,
+    Question,
+    build_prompt,
     first_passages,
     passages_of_questions,
     read_generated_passages,
@@ -26,6 +28,7 @@ from longtail.generation.prompts.inputs import (
     read_questions,
     read_wordings,
 )
+from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.generation.tasks.imported import import_passages, score_answers
 from longtail.generation.tasks.questions import (
     Group,

@@ -24,14 +24,16 @@ from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
 from longtail.generation.engine.task import ModelInput, Plan, Scope, Score
-from longtail.generation.prompts.build import Passage, bare_prompt, block
-from longtail.generation.prompts.endings import FIRST_LINE, cut_text
-from longtail.generation.prompts.inputs import (
+from longtail.generation.prompts.build import (
+    Passage,
+    bare_prompt,
+    block,
     read_candidates,
     read_passages_of_wordings,
     read_questions,
     read_wordings,
 )
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,

@@ -17,15 +17,18 @@ from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, 
 from longtail.generation.prompts.build import (
     Question,
     block,
+    first_passages,
     first_step_prompt,
     long_form_prompt,
     one_step_prompt,
+    read_passages,
+    read_questions,
+    records,
     reference_parts,
     second_step_prompt,
     split_answer,
 )
 from longtail.generation.prompts.endings import END, FIRST_LINE, cut_text
-from longtail.generation.prompts.inputs import first_passages, read_passages, read_questions, records
 from longtail.generation.tasks.imported import import_generations
 from longtail.generation.tasks.questions import storable, text_of, text_request
 from longtail.prompt_formats import FORMATS, GROUNDING_PROMPTS, NULL, REFERENCE

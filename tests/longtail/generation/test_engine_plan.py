@@ -14,8 +14,7 @@ from hand_lake import METHODS, QUESTIONS, fill, hand_study
 
 from longtail.errors import LakeError
 from longtail.generation.engine.task import Generate, Item, Plan, Scope
-from longtail.generation.prompts.build import Demonstrations
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.prompts.build import Demonstrations, read_questions
 from longtail.generation.tasks.answers import AskedQuestion
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake

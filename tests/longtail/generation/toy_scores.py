@@ -13,7 +13,7 @@ import small_study
 
 from longtail.generation.backends.base import Scored
 from longtail.generation.engine.task import Plan, Scope, Score, Task
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.prompts.build import read_questions
 from longtail.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Outcome

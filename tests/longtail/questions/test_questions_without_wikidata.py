@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from longtail.embedding.lake_tables import compare_paraphrases
 from longtail.errors import SourceError
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.prompts.build import read_questions
 from longtail.imports.datasets import select_questions
 from longtail.imports.format import ImportedDataset, QuestionFormat
 from longtail.questions.build import Choice, build_questions, choose_questions, relation_order

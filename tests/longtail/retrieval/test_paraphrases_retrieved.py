@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longtail.generation.prompts.inputs import first_passages, read_passages, read_wordings
+from longtail.generation.prompts.build import first_passages, read_passages, read_wordings
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.retrieval.base import Context, Query, load_retriever
 from longtail.retrieval.cited_passages import cite_passages
