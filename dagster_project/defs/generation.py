@@ -40,7 +40,7 @@ from longtail.grounding.corpus import build_portrait
 from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers
 from longtail.progress import Progress
-from longtail.questions.paraphrases import CANDIDATES
+from longtail.questions.build import CANDIDATES
 from longtail.storage.lake import Outcome
 from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune

@@ -200,11 +200,8 @@ def _train(run: _Run, step: int) -> None:
         with whole(target) as folder:
             folder.mkdir()
             learner.save(folder)
-            means = {
-                name: sum(getattr(loss, name) for loss in losses) / len(losses)
-                for name in ("reader", "retriever")
-            }
-            (folder / _LOSSES).write_text(json.dumps(means), encoding="utf-8")
+            means = [sum(of_steps) / len(losses) for of_steps in zip(*losses, strict=True)]
+            (folder / _LOSSES).write_text(json.dumps(Losses(*means)._asdict()), encoding="utf-8")
             record(folder)
     finally:
         learner.close()
@@ -234,22 +231,18 @@ def _judgement(run: _Run, step: int) -> Rows:
 
 def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
     is_right = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
-    return {
+    row = {
         "tuned_model": run.setting.name,
         "step": step,
         "n_training_queries": len(run.facts.training),
         "n_held_out_queries": len(is_right),
         "held_out_right": sum(is_right) / len(is_right),
-        **_checkpoint_columns(run, run.checkpoint(step)),
     }
-
-
-def _checkpoint_columns(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
-    """What a row says of a checkpoint; before training there is none."""
+    checkpoint = run.checkpoint(step)
     if checkpoint is None:
-        return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))
+        return row
     losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
-    return {
+    return row | {
         "loss": losses["reader"],
         "retriever_loss": losses["retriever"],
         "folder": str(checkpoint / READER),

@@ -40,13 +40,10 @@ from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers, import_decisions
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.methods import METHODS
-from longtail.questions.build import build_questions
+from longtail.questions.build import build_paraphrases, build_questions, describe_cloze_queries
 from longtail.questions.counts import count_questions
-from longtail.questions.frequencies import measure_frequencies
-from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
-from longtail.questions.sampling import sample_facts
-from longtail.reference.linking import describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.questions.sampling import measure_frequencies, sample_facts
+from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever

@@ -17,8 +17,7 @@ from longtail.generation.tasks.questions import answer_columns
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases, build_questions
 from longtail.retrieval.indexes import needs_of_retrievers
 from longtail.scoring.match import score_answer
 from longtail.storage.fingerprints import prompt_hash

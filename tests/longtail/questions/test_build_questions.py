@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from longtail.errors import LakeError, SourceError
 from longtail.questions.build import (
     Choice,
+    build_paraphrases,
     build_questions,
     choice_slice,
     choose_questions,
     draw,
     gold_answers,
 )
-from longtail.questions.paraphrases import build_paraphrases
 from longtail.relations.relation import by_name, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases, build_questions
 from longtail.retrieval.passages import build_passages
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.file import load_study

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.reference.nq_open import read_nq_open
+from longtail.reference.linking import read_nq_open
 
 
 def written(folder: Path, *lines: object) -> Path:

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from longtail.errors import LakeError, SourceError, StudyError
-from longtail.reference.linking import by_names, by_titles, describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.linking import (
+    by_names,
+    by_titles,
+    describe_linking,
+    import_reference_questions,
+    link_reference_questions,
+)
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.reference.service import Annotation
 from longtail.sandbox.world import World
@@ -36,7 +41,7 @@ def test_names_of_one_entity_link_and_ambiguous_names_are_reported() -> None:
         ("kim", "Q4", None, 1),
     ]
     assert [row["position"] for row in rows] == [0, 1, 2]
-    assert {(row["question_id"], row["linker"], row["rho"]) for row in rows} == {("7", "names", None)}
+    assert {(row["question_id"], row["linker"]) for row in rows} == {("7", "names")}
 
 
 def test_annotations_above_the_threshold_in_the_order_of_the_text() -> None:

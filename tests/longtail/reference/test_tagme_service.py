@@ -12,8 +12,7 @@ import pytest
 import requests
 
 from longtail.errors import LongtailError, SourceError
-from longtail.reference.linking import describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
 from longtail.reference.service import article_title, read_annotations
 from longtail.sandbox.tagme import PATH, TOKEN
 from longtail.sandbox.world import World

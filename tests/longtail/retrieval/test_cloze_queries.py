@@ -6,8 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.build import build_paraphrases, build_questions, describe_cloze_queries
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import read_queries, retrieve_passages

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases
 from longtail.retrieval.base import Context, Query, Results, Retriever
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longtail.generation.prompts.build import first_passages, read_passages, read_wordings
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases
 from longtail.retrieval.base import Context, Query, load_retriever
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.indexes import Index, build_index
