@@ -62,8 +62,6 @@ PATTERNS, CANDIDATES = "patterns", "candidates"
 Wording = tuple[int, str, str]
 """The number of a wording, its template, and the wording."""
 Question = Mapping[str, Any]
-Terms = tuple[str, Sequence[str]]
-"""Label and aliases of an entity."""
 
 
 @dataclass
@@ -180,8 +178,8 @@ def imports_slice(study: Study, lake: Lake) -> list[Any]:
     return [*files, *named]
 
 
-def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
-    known = {row["entity_id"]: (one_line(row["label"]), row["aliases"]) for row in entities.to_pylist()}
+def _build(relations: Iterable[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
+    terms = {row["entity_id"]: (one_line(row["label"]), row["aliases"]) for row in entities.to_pylist()}
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in facts.to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
@@ -189,39 +187,32 @@ def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _B
     built = _Built()
     for (property_id, subject_id), object_ids in sorted(objects.items()):
         relation = by_property.get(property_id)
-        if relation:
-            _add_question(built, relation, subject_id, sorted(object_ids), known)
-    return built
-
-
-def _add_question(
-    built: _Built, relation: Relation, subject_id: str, object_ids: list[str], entities: Mapping[str, Terms]
-) -> None:
-    known = [o for o in object_ids if o in entities and entities[o][0]]
-    built.n_objects_without_label += len(object_ids) - len(known)
-    question_id = f"{subject_id}-{relation.property_id}"
-    subject, aliases = entities.get(subject_id, ("", ()))
-    if not subject or not known:
-        reason = "no object has an English label, so there is no gold answer"
-        raw = json.dumps({"subject_id": subject_id, "object_ids": object_ids})
-        built.quarantined.append(
-            QuarantinedRow(question_id, reason if subject else "the subject has no English label", raw)
-        )
-        return
-    built.questions[relation.name].append(
-        {
+        if relation is None:
+            continue
+        known = [o for o in sorted(object_ids) if o in terms and terms[o][0]]
+        built.n_objects_without_label += len(object_ids) - len(known)
+        question_id = f"{subject_id}-{property_id}"
+        subject, aliases = terms.get(subject_id, ("", ()))
+        if not subject or not known:
+            reason = "no object has an English label, so there is no gold answer"
+            raw = json.dumps({"subject_id": subject_id, "object_ids": sorted(object_ids)})
+            built.quarantined.append(
+                QuarantinedRow(question_id, reason if subject else "the subject has no English label", raw)
+            )
+            continue
+        built.questions[relation.name].append({
             "question_id": question_id,
             "relation": relation.name,
-            "property_id": relation.property_id,
+            "property_id": property_id,
             "subject_id": subject_id,
             "subject": subject,
             "subject_aliases": list(aliases),
             "question": relation.question(subject),
             "object_ids": known,
-            "objects": [entities[o][0] for o in known],
-            "gold_answers": gold_answers(text for o in known for text in (entities[o][0], *entities[o][1])),
-        }
-    )
+            "objects": [terms[o][0] for o in known],
+            "gold_answers": gold_answers(text for o in known for text in (terms[o][0], *terms[o][1])),
+        })  # fmt: skip
+    return built
 
 
 @dataclass(frozen=True)
@@ -312,9 +303,20 @@ def relation_order(relations: Sequence[Relation]) -> Callable[[str | None], tupl
 
 
 def _read_ids(path: Path) -> Collection[str]:
-    """The distinct ids of a file of ids, in its order."""
-    lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
-    return dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
+    """The distinct ids of a file of ids, in its order: each a line, or the key id of an object in a line of JSON.
+
+    Errors: `SourceError`."""
+    ids: dict[str, None] = {}
+    for line in filter(None, map(str.strip, read_lines(path))):
+        if line[0] == "{":
+            try:
+                ids[str(json.loads(line)["id"])] = None
+            except (ValueError, KeyError, RecursionError):
+                shown = line[:_LONGEST]
+                raise SourceError(f"{path}: an object with key id was expected, not {shown}") from None
+        elif line[0] != "#":
+            ids[line] = None
+    return ids
 
 
 def _choose_ids(
@@ -341,14 +343,6 @@ def _choose_ids(
     return frozenset(listed), [QuarantinedRow(f"{path.name} {name}"[:200], reason, name) for name in unknown]
 
 
-def _id_of(path: Path, line: str) -> str:
-    """The id of an object in a line of JSON. Errors: `SourceError`."""
-    try:
-        return str(json.loads(line)["id"])
-    except (ValueError, KeyError, RecursionError):
-        raise SourceError(f"{path}: an object with key id was expected, not {line[:_LONGEST]}") from None
-
-
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write lake table `paraphrases`: paraphrase 0 is the question itself, then come its relation's templates, filled.
 
@@ -366,7 +360,11 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         columns = ["dataset", "question_id", "relation", "subject", "question"]
         imports = {d.name: import_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
         imported = {dataset.name for dataset in study.datasets_of_files}
-        patterns = _patterns(study)
+        patterns = {
+            (dataset.name, relation): patterns
+            for dataset in study.cloze_datasets
+            for relation, patterns in read_questions(study, dataset).patterns.items()
+        }
         relations = by_name(study.relations)
 
         def word(question: Mapping[str, Any]) -> Iterable[Wording]:
@@ -376,8 +374,14 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             if (name, question["relation"]) in patterns:
                 return _clozes(question, patterns[name, question["relation"]])
             if name in imported:
-                return wordings(question, _fill_wordings(question, relation))
-            return _paraphrases(question, relations[question["relation"]])
+                templates = relation.wordings if relation and question["subject"] else ()
+                filled = {n: fill(template, question["subject"]) for n, template in enumerate(templates, 1)}
+                return wordings(question, filled)
+            made_by = relations[question["relation"]]
+            templates = (made_by.template, *made_by.wordings)
+            return [
+                (n, template, fill(template, question["subject"])) for n, template in enumerate(templates)
+            ]
 
         rows = [
             {
@@ -397,32 +401,11 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("paraphrases", stamp, compute)
 
 
-def _patterns(study: Study) -> dict[tuple[str, str], list[ImportedPattern]]:
-    """(dataset, relation) → the patterns of its cloze queries."""
-    return {
-        (dataset.name, relation): patterns
-        for dataset in study.cloze_datasets
-        for relation, patterns in read_questions(study, dataset).patterns.items()
-    }
-
-
 def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) -> Iterator[Wording]:
     """The wordings of a cloze query: its relation's patterns with its subject."""
     for number, pattern in enumerate(patterns):
         filled = cloze.fill_subject(pattern.text, question["subject"])
         yield number, pattern.text.replace(cloze.SUBJECT, SUBJECT), filled
-
-
-def _fill_wordings(question: Mapping[str, Any], relation: Relation | None) -> dict[int, str]:
-    """The wordings of the question's relation, filled, by their number; none without a subject or such a relation."""
-    templates = relation.wordings if relation and question["subject"] else ()
-    return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
-
-
-def _paraphrases(question: Mapping[str, Any], relation: Relation) -> Iterator[Wording]:
-    """The wordings of a question made from a fact: the relation's own template first, then the others."""
-    for number, template in enumerate((relation.template, *relation.wordings)):
-        yield number, template, fill(template, question["subject"])
 
 
 def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:

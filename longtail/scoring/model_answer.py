@@ -176,11 +176,7 @@ _EXPECTS_MORE = _words(
     mrs ms mt pres prof rep rev sen sgt st ste supt viz vs
     """
 )
-_NUMBERED = _words(
-    """
-    art ch fig no nos nr op p pp pt sec vol vols
-    """
-)
+_NUMBERED = _words("art ch fig no nos nr op p pp pt sec vol vols")
 _MAY_END = _words(
     """
     al apr assn aug ave bldg blvd bros co corp dec dept dist esq est etc feb ft inc jan jr jul jun ltd mar

@@ -235,7 +235,9 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
     shared tokens, over the time that they took. `cost_usd` is None without prices. `lost_usd` is what services billed
     on top, for failures and lost answers.
     """
-    prompt_tokens, shared_tokens = _total(table, "prompt_tokens"), _total(table, "shared_tokens")
+    counted = ("prompt_tokens", "shared_tokens", "new_tokens")
+    totals = {name: pc.sum(table[name]).as_py() or 0 for name in counted}
+    n_shared, n_prompt = totals["shared_tokens"], totals["prompt_tokens"]
     judged = next((name for name in ("is_correct", "has_answer") if name in table.column_names), None)
     mean = pc.mean(table[judged].cast(pa.float64())).as_py() if judged else None
     usage = done.usage
@@ -246,11 +248,9 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "computed": done.n_computed,
         "resumed": done.n_resumed,
         "reused": done.n_reused,
-        "truncated": _total(table, pc.greater(table["n_truncated_tokens"], 0)),
-        "prompt_tokens": prompt_tokens,
-        "shared_tokens": shared_tokens,
-        "new_tokens": _total(table, "new_tokens"),
-        "shared_share": round(shared_tokens / prompt_tokens, 4) if prompt_tokens else None,
+        "truncated": pc.sum(pc.greater(table["n_truncated_tokens"], 0)).as_py() or 0,
+        **totals,
+        "shared_share": round(n_shared / n_prompt, 4) if n_prompt else None,
         "cost_usd": pc.sum(table["cost_usd"]).as_py(),
         "lost_usd": done.lost_usd,
         "rows_per_second": _rate(done.n_computed, done.seconds),
@@ -258,11 +258,6 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "device": usage.device if usage else None,
         "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage and usage.peak_memory_mb else None,
     }
-
-
-def _total(table: pa.Table, values: str | pa.ChunkedArray) -> int:
-    column = table[values] if isinstance(values, str) else values
-    return pc.sum(column).as_py() or 0
 
 
 def _rate(n: int, seconds: float) -> float | None:

@@ -156,9 +156,16 @@ def _read(
     first = pc.field("rank") <= max(n, 1)
     chosen = first if only is None else only & first
     best = lake.read("retrieved_passages", retriever.name, columns, chosen).sort_by("rank")
-    texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist(), are_apart=n > 0)
+    cited = pc.field("passage_id").isin(best["passage_id"].unique().cast(pa.string()))
+    passages = {}
+    for row in records(
+        lake.read("cited_passages", columns=["passage_id", "title", "text", "source"], only=cited)
+    ):
+        text = text_as_read(row["text"], row["source"], retriever)
+        text = text_apart(row["title"], text) if n else text
+        passages[row["passage_id"]] = Passage(row["passage_id"], text)
     for row in records(best):
-        passage = texts.get(row["passage_id"])
+        passage = passages.get(row["passage_id"])
         if passage is None:
             raise LakeError(
                 f"lake table retrieved_passages, partition {retriever.name}: passage {row['passage_id']} is not in lake"
@@ -167,29 +174,13 @@ def _read(
         yield row, passage
 
 
-def _texts_as_read(
-    lake: Lake, retriever: Method, passage_ids: list[str], *, are_apart: bool
-) -> dict[str, Passage]:
-    """From passage_id to the passage as the model reads it, where lake table cited_passages holds it."""
-    only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
-    table = lake.read("cited_passages", columns=["passage_id", "title", "text", "source"], only=only)
-    passages = {}
-    for row in records(table):
-        text = text_as_read(row["text"], row["source"], retriever)
-        passages[row["passage_id"]] = Passage(
-            row["passage_id"], text_apart(row["title"], text) if are_apart else text
-        )
-    return passages
-
-
 def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:
     """Dataset → question_id → the background text that the model wrote, uncut."""
     columns = ["dataset", "question_id", "passage_id", "text"]
     by_dataset: dict[str, dict[str, Passage]] = {}
     for row in records(lake.read("generated_passages", model_name, columns)):
-        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = Passage(
-            row["passage_id"], row["text"]
-        )
+        passage = Passage(row["passage_id"], row["text"])
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = passage
     return by_dataset
 
 
@@ -208,15 +199,9 @@ def passages_of_questions(
     if not reference_demos:
         return Passages(passages, passages)
     listed = list(questions)
-    by_text = {
-        question.question: passages[question.question_id]
-        for question in listed
-        if question.question_id in passages
-    }
-    looked_up = {
-        question.question_id: by_text.get(question.question.replace("?", "").lower()) for question in listed
-    }
-    return Passages(passages, {key: passage for key, passage in looked_up.items() if passage is not None})
+    by_text = {q.question: passages[q.question_id] for q in listed if q.question_id in passages}
+    looked_up = ((q.question_id, by_text.get(q.question.replace("?", "").lower())) for q in listed)
+    return Passages(passages, {key: passage for key, passage in looked_up if passage is not None})
 
 
 def records(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -239,7 +224,7 @@ def build_prompt(
         blocks.append(block(template, demonstration.question, text, demonstration.answer))
     passage = passages.asked.get(question.question_id) if passages else None
     blocks.append(block(template, question.question, passage.text if passage else ""))
-    return join_blocks(blocks)
+    return _BLANK_LINE.join(blocks)
 
 
 def block(template: str, question: str, passage_text: str = "", answer: str | None = None) -> str:
@@ -247,11 +232,6 @@ def block(template: str, question: str, passage_text: str = "", answer: str | No
     before = "" if is_blank(passage_text) else f"{passage_text}{_BLANK_LINE}"
     behind = "" if answer is None else f" {answer}"
     return f"{before}{bare_prompt(question, template)}{behind}"
-
-
-def join_blocks(blocks: Sequence[str]) -> str:
-    """Blocks to a prompt."""
-    return _BLANK_LINE.join(blocks)
 
 
 def bare_prompt(question: str, template: str) -> str:
@@ -314,16 +294,11 @@ class Demonstrations:
         relation = question.relation or _NO_RELATION
         if prompt.draw == "per_question":
             return self._draw(question.question_id, relation, prompt, question)
-        shared = self._draw_for_relation(relation, prompt)
-        if any(_is_same(drawn, question) for drawn in shared):
-            return self._draw(relation, relation, prompt, question)
-        return shared
-
-    def _draw_for_relation(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
-        """The draw for all questions of a relation, except those that are drawn themselves."""
         key = (relation, prompt.shots, prompt.demonstrations_from)
-        if key not in self._shared:
+        if key not in self._shared:  # the draw for all questions of a relation that are not drawn themselves
             self._shared[key] = self._draw(relation, relation, prompt, None)
+        if any(_is_same(drawn, question) for drawn in self._shared[key]):
+            return self._draw(relation, relation, prompt, question)
         return self._shared[key]
 
     def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:

@@ -107,10 +107,15 @@ class Answers(QuestionTask):
         """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
         study = scope.study
         by_dataset = read_questions(study, scope.lake)
-        passages = _passages(scope)
+        method, passages = scope.method_record, None
+        if method.kind == RETRIEVAL:
+            retrieved = read_passages(scope.lake, method, scope.n_apart)
+            passages = retrieved if scope.n_apart else first_passages(retrieved)
+        elif method.kind == BACKGROUND:
+            passages = read_generated_passages(scope.lake, scope.model.name)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(scope.method_record.name))
+        prompts = by_name(study.prompts_of(method.name))
         request = answer_request(scope.model, study.max_new_tokens)
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
@@ -187,17 +192,6 @@ def ask(
             group = Group(dataset, prompt.name, template, request, passages_for(prompt, dataset), declines)
             for question in of_dataset:
                 yield group, question, pool.draw(question, prompt)
-
-
-def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
-    """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = scope.method_record
-    if method.kind == RETRIEVAL:
-        passages = read_passages(scope.lake, method, scope.n_apart)
-        return passages if scope.n_apart else first_passages(passages)
-    if method.kind == BACKGROUND:
-        return read_generated_passages(scope.lake, scope.model.name)
-    return None
 
 
 def _ask_from_memory(

@@ -53,19 +53,10 @@ from longtail.study.models import Model
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
 
-
-@dataclass(frozen=True)
-class _Form:
-    """What a model reads of a pattern (None: it cannot be asked), and how the targets of each list begin."""
-
-    reads: Callable[[str], str | None]
-    begins: tuple[str, ...]
-
-
-_FORMS = {
-    CLOZE_PREFIX: _Form(prefix_of, (" ",)),
-    CLOZE_T5: _Form(put_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
-}
+_READS: dict[str, Callable[[str], str | None]] = {CLOZE_PREFIX: prefix_of, CLOZE_T5: put_sentinel}
+"""What a model reads of a pattern; None: it cannot be asked."""
+_BEGINS = {CLOZE_PREFIX: (" ",), CLOZE_T5: (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")}
+"""How the targets of each list begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +128,7 @@ class CandidateAnswers(QuestionTask):
         for (dataset, questions), prompt in itertools.product(
             read_questions(scope.study, lake).items(), prompts
         ):
-            template, reads = template_of(prompt, scope.model), _FORMS[prompt.format].reads
+            template, reads = template_of(prompt, scope.model), _READS[prompt.format]
             free = Decoding(scope.study.max_new_tokens)
             groups = {
                 relation: Group(dataset, prompt.name, template, Score(targets(prompt.format, names), free))
@@ -165,6 +156,7 @@ class CandidateAnswers(QuestionTask):
         names = item.candidates
         order = rank_candidates(result.scores, len(names))
         scores = [result.scores[place] for place in order]
+        best = scores[0].log_likelihood
         gold = [
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
@@ -173,11 +165,12 @@ class CandidateAnswers(QuestionTask):
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
             **item.ingredients(),
             "prediction": names[order[0] % len(names)],
-            "log_likelihood": scores[0].log_likelihood,
+            "log_likelihood": best,
             "prediction_tokens": scores[0].n_tokens,
             "mean_log_likelihood": scores[0].mean,
-            "margin": scores[0].log_likelihood - scores[1].log_likelihood if scores[1:] else None,
-            "confidence": confidence([score.log_likelihood for score in scores]),
+            "margin": best - scores[1].log_likelihood if scores[1:] else None,
+            # the softmax of the likeliest (SPEC §11)
+            "confidence": 1 / math.fsum(math.exp(score.log_likelihood - best) for score in scores),
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
@@ -209,11 +202,6 @@ def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list
     return list(best.values())
 
 
-def confidence(log_likelihoods: Sequence[float]) -> float:
-    """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
-    return 1 / math.fsum(math.exp(value - log_likelihoods[0]) for value in log_likelihoods)
-
-
 def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
     """What the model may write behind what it reads in a format, list by list."""
-    return tuple(f"{begin}{candidate}" for begin in _FORMS[format_].begins for candidate in candidates)
+    return tuple(f"{begin}{candidate}" for begin in _BEGINS[format_] for candidate in candidates)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,18 +215,17 @@ def _columns(
         "answer": answer,
         "explanation": explanation,  # None where it cannot be told apart
         "is_parsed": explanation is not None,
-        **_scores(end_task, golds, (explanation if answer is None else answer) or ""),
+        end_task: float(_SCORES[end_task]((explanation if answer is None else answer) or "", golds)),
         **_by_reference(end_task, golds, text if first_answer is None else f"{first_answer};{text}"),
     }
 
 
-def _scores(end_task: str, golds: Sequence[str], text: str) -> dict[str, float]:
-    """The one score by which the dataset is judged (SPEC §9)."""
-    if end_task == ROUGE_L:
-        return {ROUGE_L: rouge_l(text, golds)}
-    if end_task == F1:
-        return {F1: hotpot_f1(text, golds)}
-    return {EXACT_MATCH: float(is_exact_match(text, golds))}
+_SCORES: dict[str, Callable[[str, Sequence[str]], float]] = {
+    ROUGE_L: rouge_l,
+    F1: hotpot_f1,
+    EXACT_MATCH: is_exact_match,
+}
+"""The one score by which a dataset is judged (SPEC §9)."""
 
 
 def _by_reference(end_task: str, golds: Sequence[str], text: str) -> dict[str, Any]:
