@@ -115,14 +115,6 @@ def test_what_is_stored_is_on_the_disk(tmp_path: Path) -> None:
         )
 
 
-def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
-    texts = ["\x00", "\ud800", "\ud83d\ude00", "\u202eabc", "x" * 10_240, "\U0001f9ed"]
-    rows = {key(i): row(texts[i % len(texts)] + str(i)) for i in range(2_500)}
-    with open_cache(tmp_path) as cache:
-        cache.store(rows)
-        assert cache.find(rows) == rows
-
-
 def test_rows_of_another_format_count_as_missing(tmp_path: Path) -> None:
     with open_cache(tmp_path) as cache:
         cache.store({key(1): row("kept"), key(2): row("old")})
