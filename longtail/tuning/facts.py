@@ -25,7 +25,7 @@ from longtail.generation.prompts.build import (
     text_as_read,
 )
 from longtail.methods import VERBALISED, Method
-from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
+from longtail.relations.cloze import put_sentinel, search_text
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.nearest import Flat, Nearest, nearest
@@ -57,11 +57,6 @@ class Query:
     def retriever_text(self) -> str:
         """What the retriever reads, as in the study's retrieval."""
         return search_text(self.wording)
-
-    @property
-    def target(self) -> str:
-        """What the reader is trained to write."""
-        return f"{SENTINEL} {self.question.answer}"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from longtail.generation.backends.local.loading import load_model
 from longtail.models.linear_layers import use_trainable
 from longtail.models.model_files import CONFIG, INDEX, ModelFiles
 from longtail.models.weights import find_weights
+from longtail.relations.cloze import SENTINEL
 from longtail.study.models import Model
 from longtail.study.sweep import Schedule, Setting
 from longtail.tuning.facts import FixedIndex, Query
@@ -155,7 +156,7 @@ class Trainer:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""
         import torch
 
-        (target,) = self._loaded.encode([query.target])
+        (target,) = self._loaded.encode([f"{SENTINEL} {query.question.answer}"])
         limit = self._model.passage_tokens
         (tokens,) = encode_apart(self._loaded, [query.text], [passages], limit)
         if not tokens:

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from longtail.generation.backends.base import Generation
-from longtail.generation.engine.task import Generate, ModelInput, Plan, Request, Sample, Scope, Task
+from longtail.generation.backends.base import Decoding, Generation
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope, Task
 from longtail.generation.prompts.build import (
     Demonstrations,
     Passages,
@@ -34,15 +34,15 @@ from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
     QuestionTask,
-    answer_request,
+    answer_decoding,
     background_columns,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
     template_of,
+    text_decoding,
     text_of,
-    text_request,
 )
 from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL
 from longtail.progress import Progress
@@ -116,7 +116,7 @@ class Answers(QuestionTask):
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(method.name))
-        request = answer_request(scope.model, study.max_new_tokens)
+        request = Request(answer_decoding(scope.model, study.max_new_tokens))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
@@ -134,7 +134,7 @@ class Answers(QuestionTask):
 def plan_answers(
     model: Model,
     prompts: Sequence[Prompt],
-    request: Generate,
+    request: Request,
     questions: Mapping[str, Sequence[Question]],
     passages: Mapping[str, Mapping[str, Any]] | None,
     seed: int,
@@ -231,7 +231,7 @@ class ParaphraseAnswers(QuestionTask):
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
-        request = answer_request(scope.model, scope.study.max_new_tokens)
+        request = Request(answer_decoding(scope.model, scope.study.max_new_tokens))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
             for group, question, shown in _ask_from_memory(self, scope, lambda _: request)
@@ -245,8 +245,8 @@ class SampledQuestion(QuestionItem):
 
     @property
     def request(self) -> Request:
-        sampling = cast(Sample, self.group.request)
-        return dataclasses.replace(sampling, seeded_by=(*sampling.seeded_by, self.question.question_id))
+        asked = self.group.request
+        return dataclasses.replace(asked, seeded_by=(*asked.seeded_by, self.question.question_id))
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, sample and prompt."""
@@ -254,8 +254,8 @@ class SampledQuestion(QuestionItem):
 
     def ingredients(self) -> dict[str, Any]:
         """Also how its answers are drawn."""
-        temperature = cast(Sample, self.group.request).temperature
-        return QuestionItem.ingredients(self) | {"temperature": temperature}
+        decoding = cast(Decoding, self.group.request.decoding)
+        return QuestionItem.ingredients(self) | {"temperature": decoding.temperature}
 
 
 class SampledAnswers(QuestionTask):
@@ -275,13 +275,11 @@ class SampledAnswers(QuestionTask):
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
         study, sampling = scope.study, scope.study.sampling
-        greedy = answer_request(scope.model, study.max_new_tokens)
-
-        def request_for(drawn_as: str) -> Sample:
-            seeded_by = (study.seed, drawn_as)
-            return Sample(sampling.n, sampling.temperature, greedy.max_new_tokens, seeded_by, greedy.end)
-
-        asked = _ask_from_memory(self, scope, request_for)
+        greedy = answer_decoding(scope.model, study.max_new_tokens)
+        drawn = dataclasses.replace(greedy, temperature=sampling.temperature)
+        asked = _ask_from_memory(
+            self, scope, lambda drawn_as: Request(drawn, sampling.n, (study.seed, drawn_as))
+        )
         return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
 
 
@@ -300,7 +298,7 @@ class GeneratedPassages(Task):
 
     def plan(self, scope: Scope) -> Plan[QuestionItem]:
         """Ordered by dataset and question_id."""
-        request = text_request(scope.model, scope.study.background_tokens, FIRST_LINE)
+        request = Request(text_decoding(scope.model, scope.study.background_tokens, FIRST_LINE))
         return Plan([
             QuestionItem(group, question)
             for dataset, questions in read_questions(scope.study, scope.lake).items()

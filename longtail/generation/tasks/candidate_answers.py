@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
-from longtail.generation.engine.task import ModelInput, Plan, Scope, Score
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope
 from longtail.generation.prompts.build import (
     Passage,
     bare_prompt,
@@ -131,7 +131,12 @@ class CandidateAnswers(QuestionTask):
             template, reads = template_of(prompt, scope.model), _READS[prompt.format]
             free = Decoding(scope.study.max_new_tokens)
             groups = {
-                relation: Group(dataset, prompt.name, template, Score(targets(prompt.format, names), free))
+                relation: Group(
+                    dataset,
+                    prompt.name,
+                    template,
+                    Request(candidates=targets(prompt.format, names), free=free),
+                )
                 for (asked, relation), names in candidates.items()
                 if asked == dataset
             }

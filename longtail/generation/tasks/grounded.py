@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope, Task
 from longtail.generation.prompts.build import (
     Question,
     block,
@@ -30,7 +30,7 @@ from longtail.generation.prompts.build import (
 )
 from longtail.generation.prompts.endings import END, FIRST_LINE, cut_text
 from longtail.generation.tasks.imported import import_generations
-from longtail.generation.tasks.questions import storable, text_of, text_request
+from longtail.generation.tasks.questions import storable, text_decoding, text_of
 from longtail.prompt_formats import FORMATS, GROUNDING_PROMPTS, NULL, REFERENCE
 from longtail.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from longtail.storage.lake import Outcome
@@ -53,7 +53,7 @@ class GroundedQuestion:
     method: str
     question: Question
     passage: str
-    request: Generate | Sample
+    request: Request
     turns: str
     assembly: str
     end_task: str
@@ -255,9 +255,11 @@ def _plan_questions(
     """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
     have no passage of a method. The authors' code draws the texts of services at a temperature."""
     study, grounding = scope.study, _grounding(scope)
-    request: Generate | Sample = text_request(scope.model, max_new_tokens, end)
+    greedy = text_decoding(scope.model, max_new_tokens, end)
+    request = Request(greedy)
     if grounding.assembly == REFERENCE and scope.model.service is not None:
-        request = Sample(1, _REFERENCE_TEMPERATURE, request.max_new_tokens, (study.seed,), request.end)
+        drawn = dataclasses.replace(greedy, temperature=_REFERENCE_TEMPERATURE)
+        request = Request(drawn, seeded_by=(study.seed,))
     turns, is_small = grounding.turns_of(scope.model.name), grounding.steps_of(scope.model.name) == 2
     questions = read_questions(study, scope.lake)
     passages_of = {

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longtail.generation.backends.base import LENGTH, Generation
-from longtail.generation.engine.task import Generate, ModelInput, Request, Scope, Task
+from longtail.generation.backends.base import LENGTH, Decoding, Generation
+from longtail.generation.engine.task import ModelInput, Request, Scope, Task
 from longtail.generation.prompts.build import Passages, Question, background_passage_id, build_prompt
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, cut_text
 from longtail.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
@@ -125,17 +125,17 @@ def answer_end(model: Model) -> str:
     return SENTENCE if model.rambles else FIRST_LINE
 
 
-def answer_request(model: Model, max_new_tokens: int) -> Generate:
-    """The request for an answer. A service stops at lines alone, and its paid answers keep that key unless their
+def answer_decoding(model: Model, max_new_tokens: int) -> Decoding:
+    """How an answer is asked for. A service stops at lines alone, and its paid answers keep that key unless their
     confidence is asked for, which is that of the part kept."""
     is_line = model.service is not None and not model.service.log_probabilities and not model.thinking_tokens
-    return text_request(model, max_new_tokens, FIRST_LINE if is_line else answer_end(model))
+    return text_decoding(model, max_new_tokens, FIRST_LINE if is_line else answer_end(model))
 
 
-def text_request(model: Model, max_new_tokens: int, end: str) -> Generate:
-    """The request for a text, which a model that thinks writes behind its reasoning, with tokens of its own for that."""
+def text_decoding(model: Model, max_new_tokens: int, end: str) -> Decoding:
+    """How a text is asked for, which a model that thinks writes behind its reasoning, with tokens of its own for that."""
     end = f"{AFTER_THINKING}{end}" if model.thinking_tokens else end
-    return Generate(max_new_tokens + model.thinking_tokens, end)
+    return Decoding(max_new_tokens + model.thinking_tokens, end=end)
 
 
 def answer_of(generation: Generation, model: Model) -> ModelAnswer:

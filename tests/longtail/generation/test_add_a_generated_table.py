@@ -17,7 +17,7 @@ from dagster_project.defs.resources import models_of
 from dagster_project.stages import plan
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Scored
-from longtail.generation.engine.task import Plan, Scope, Score, Task
+from longtail.generation.engine.task import Plan, Request, Scope, Task
 from longtail.generation.prompts.build import read_questions
 from longtail.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from longtail.generation.tasks.registry import TASKS
@@ -66,7 +66,9 @@ class ToyScores(Task):
         for _, question in questions:
             by_relation.setdefault(question.relation, set()).add(f" {question.answer}")
         groups = {
-            (dataset, name): Group(dataset, None, "Q: {question} A:", Score(tuple(sorted(candidates))))
+            (dataset, name): Group(
+                dataset, None, "Q: {question} A:", Request(candidates=tuple(sorted(candidates)))
+            )
             for dataset in {dataset for dataset, _ in questions}
             for name, candidates in by_relation.items()
         }

@@ -13,7 +13,8 @@ import pytest
 from hand_lake import METHODS, QUESTIONS, fill, hand_study
 
 from longtail.errors import LakeError
-from longtail.generation.engine.task import Generate, Item, Plan, Scope
+from longtail.generation.backends.base import Decoding
+from longtail.generation.engine.task import Item, Plan, Request, Scope
 from longtail.generation.prompts.build import Demonstrations, read_questions
 from longtail.generation.tasks.answers import AskedQuestion
 from longtail.generation.tasks.registry import TASKS
@@ -117,7 +118,7 @@ def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
         "demonstration_ids": [], "demonstration_passage_ids": [],
     }  # fmt: skip
     assert row.prompt().text == "Q: What is the capital of Utopia? A:"
-    assert row.request == Generate(15)
+    assert row.request == Request(Decoding(15))
     assert row.question.gold_answers == ("Amaurot", "Amaurote")
 
 

@@ -19,7 +19,7 @@ from longtail.generation.backends.base import CandidateScore, Generation, Identi
 from longtail.generation.engine import row_cache
 from longtail.generation.engine.row_cache import DATABASE, CachedRow, RowCache, merge
 from longtail.generation.tasks.registry import needs_of_models
-from longtail.scoring.confidence import Confidence
+from longtail.scoring.model_answer import Confidence
 from longtail.storage import postgres
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.study.file import load_study

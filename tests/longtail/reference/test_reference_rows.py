@@ -1,4 +1,4 @@
-"""From a file of NQ-open to lake rows: mentions by name, views of articles outside the lake, shares, keys of the study."""
+"""From a file of NQ-open to lake rows: mentions by name, views of articles outside the lake, shares, keys."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from longtail.imports.format import AnswerFormat, Method
 from longtail.imports.records import MOST_ASIDE, RejectedRows, read_json_lines
 from longtail.imports.results import ImportedAnswer, Questions, answer_of, only_one
 from longtail.methods import memory_method
-from longtail.scoring.confidence import confidence_of_part, read_tokens
+from longtail.scoring.model_answer import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

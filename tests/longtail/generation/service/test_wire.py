@@ -36,7 +36,7 @@ from longtail.generation.backends.service.wire import (
     read_error,
 )
 from longtail.generation.prompts.endings import FIRST_LINE, SENTENCE, cut_answer
-from longtail.generation.tasks.questions import answer_request
+from longtail.generation.tasks.questions import answer_decoding
 from longtail.study.models import Model, Service
 
 JSON = st.recursive(
@@ -293,7 +293,7 @@ def test_paid_answers_of_a_rambling_model_keep_their_key_unless_confidence_is_as
     rambling = Model("paid", "m", "openai", rambles=True, service=Service("http://127.0.0.1"))
     measured = dataclasses.replace(rambling, service=Service("http://127.0.0.1", log_probabilities=True))
     local = dataclasses.replace(rambling, backend="transformers", service=None)
-    ends = [answer_request(model, 15).end for model in (rambling, measured, local)]
+    ends = [answer_decoding(model, 15).end for model in (rambling, measured, local)]
     assert ends == [FIRST_LINE, SENTENCE, SENTENCE]
 
 
