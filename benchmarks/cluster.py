@@ -27,8 +27,7 @@ from typing import Any
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.prompts import StreamedPrompt, sandbox_questions
 from longtail.generation.backends.base import Generation, Identity
-from longtail.generation.engine.job import Job, Shard
-from longtail.generation.engine.resume import complete
+from longtail.generation.engine.job import Job, Shard, complete
 from longtail.generation.engine.row_cache import DATABASE, CachedRow, RowCache
 from longtail.generation.engine.session import ModelSession
 from longtail.study.models import Model

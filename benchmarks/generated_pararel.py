@@ -14,8 +14,7 @@ import yaml
 from benchmarks.generated_study import accounts, lake_table
 from longtail.imports.formats.questions.pararel import FACTS, PATTERNS
 from longtail.prompt_formats import CLOZE_T5
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.build import build_paraphrases, build_questions, describe_cloze_queries
 from longtail.relations.cloze import put_sentinel
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.generation.engine.task import Generate, ModelInput, Request
+from longtail.generation.backends.base import Decoding
+from longtail.generation.engine.task import ModelInput, Request
 from longtail.generation.prompts.build import Demonstrations, Question, build_prompt
 from longtail.prompt_formats import FORMATS
 from longtail.relations.relation import SUBJECT, relation_set
@@ -16,7 +17,7 @@ from longtail.sandbox.world import World
 from longtail.study.prompts import Prompt
 
 SHOTS = 15
-_REQUEST = Generate(15)
+_REQUEST = Request(Decoding(15))
 
 
 def sandbox_questions(n_per_relation: int = 140) -> list[Question]:

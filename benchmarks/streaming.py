@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.prompts import paraphrased_prompts
-from longtail.generation.engine.job import Job
-from longtail.generation.engine.resume import complete
+from longtail.generation.engine.job import Job, complete
 from longtail.generation.engine.row_cache import RowCache
 from longtail.generation.engine.session import ModelSession
 from longtail.study.models import Model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.generation.prompts.build import block, join_blocks, text_as_read
+from longtail.generation.prompts.build import block, text_as_read
 from longtail.methods import METHODS
 from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from longtail.relations.relation import relation_set
@@ -221,7 +221,7 @@ def answer_rows(
             block(FORMATS["qa"], other["question"], passage, other["objects"][0])
             for other, (_, passage) in zip(shown, before, strict=True)
         ]
-        prompt_text = join_blocks([*blocks, block(FORMATS["qa"], question["question"], text)])
+        prompt_text = "\n\n".join([*blocks, block(FORMATS["qa"], question["question"], text)])
         yield fill(
             "answers",
             {

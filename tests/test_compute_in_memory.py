@@ -15,10 +15,11 @@ from longtail.embedding.declared import N_DIMENSIONS
 from longtail.embedding.lake_tables import embed_texts
 from longtail.embedding.vectors import Embedded
 from longtail.errors import SourceError
+from longtail.generation.backends.base import Decoding
 from longtail.generation.engine.job import Job
 from longtail.generation.engine.partition import generate_rows
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Generate
+from longtail.generation.engine.task import Request
 from longtail.generation.prompts.build import Passage as ReadPassage
 from longtail.generation.prompts.build import Question
 from longtail.generation.tasks.answers import Answers, plan_answers
@@ -150,7 +151,7 @@ def answered(cache: Kept) -> Computed:
     model = Model("tiny", "fake:passage", backend="fake")
     questions = [Question(key, None, f"Capital of {key}?", golds[0], golds) for key, golds in GOLDS.items()]
     passages = {"d": {key: ReadPassage("p1", "Amaurot") for key in list(GOLDS)[:2]}}
-    plan = plan_answers(model, [Prompt("zero")], Generate(15), {"d": questions}, passages, seed=0)
+    plan = plan_answers(model, [Prompt("zero")], Request(Decoding(15)), {"d": questions}, passages, seed=0)
     with ModelSession(LOG) as session:
         job = Job(model, cache, session, "origin", "tiny", LOG)
         return generate_rows(

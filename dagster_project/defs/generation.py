@@ -34,14 +34,13 @@ from longtail.embedding.lake_tables import embed_answers
 from longtail.entailment.answers import compare_answers
 from longtail.generation.engine.partition import generate
 from longtail.generation.latency import calibrate_latency
-from longtail.generation.tasks.audit import count_faults, tell_accuracy
-from longtail.generation.tasks.registry import TASKS
+from longtail.generation.tasks.registry import TASKS, tell_accuracy
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import build_portrait
 from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers
 from longtail.progress import Progress
-from longtail.questions.paraphrases import CANDIDATES
+from longtail.questions.build import CANDIDATES
 from longtail.storage.lake import Outcome
 from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune
@@ -143,21 +142,6 @@ answer_entailments = lake_asset(
     partitions_def=models_of("answer_entailments"),
     **_GENERATED,
 )
-
-
-@dg.asset_check(asset=answers, blocking=True)
-def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResource) -> dg.AssetCheckResult:
-    """Every partition has each question at most once per prompt; rows of this run belong to today's questions.
-
-    Partitions of earlier runs may have questions that no longer exist, until they are materialised again.
-    """
-    n_doubled, n_unknown = count_faults(study.lake, context.run.run_id)
-    return dg.AssetCheckResult(
-        passed=not n_doubled and not n_unknown,
-        description=f"lake/answers: {n_doubled} doubled rows, {n_unknown} rows of this run for unknown questions"
-        + ("; materialise the partitions again" if n_doubled or n_unknown else ""),
-        metadata={"n_doubled": n_doubled, "n_of_questions_not_asked": n_unknown},
-    )
 
 
 @dg.asset(key_prefix=asset_key("indexes").path, group_name="grounding", kinds={"numba"}, deps=[passages])

@@ -8,8 +8,7 @@ import dagster as dg
 from dagster_project.defs.resources import StudyResource, asset_key, chosen_study, months
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
-from longtail.questions.frequencies import measure_frequencies
-from longtail.questions.sampling import sample_facts
+from longtail.questions.sampling import measure_frequencies, sample_facts
 from longtail.study.tables import STUDY_TABLES, describe_study
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months

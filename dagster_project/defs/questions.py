@@ -9,11 +9,15 @@ from dagster_project.defs.resources import LOG, StudyResource, asset_key, months
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.embedding.lake_tables import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
-from longtail.questions.build import build_questions
+from longtail.questions.build import (
+    CANDIDATES,
+    PATTERNS,
+    build_paraphrases,
+    build_questions,
+    describe_cloze_queries,
+)
 from longtail.questions.counts import count_questions
-from longtail.questions.paraphrases import CANDIDATES, PATTERNS, build_paraphrases, describe_cloze_queries
-from longtail.reference.linking import describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
 

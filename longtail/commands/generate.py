@@ -23,8 +23,7 @@ from longtail.generation.engine.partition import generate, generate_shard
 from longtail.generation.engine.row_cache import DATABASE
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope, Task
-from longtail.generation.tasks.audit import tell_accuracy
-from longtail.generation.tasks.registry import TASKS, needs_of_models
+from longtail.generation.tasks.registry import TASKS, needs_of_models, tell_accuracy
 from longtail.needs import needs_of_machines
 from longtail.storage.files import add_advice
 from longtail.storage.home import study_file

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
 import pyarrow.compute as pc
 
-from longtail.generation.engine.job import Work, common_bytes, distinct_works, in_order
+from longtail.generation.engine.job import common_bytes, distinct_works, in_order
 from longtail.generation.engine.partition import cache_of, fingerprint_of
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
@@ -64,20 +63,17 @@ def estimate(task: Task, scope: Scope, session: ModelSession) -> Estimate | None
     missing = [(work, n) for work in works if (n := sum(key not in there for key in work.keys))]
     prompt_tokens = sum(work.size // BYTES_PER_TOKEN + 1 for work, _ in missing)
     new_tokens = sum(n * work.part_tokens for work, n in missing)
+    ordered = itertools.pairwise(work.signature for work in in_order([work for work, _ in missing]))
+    common_tokens = sum(common_bytes(*pair) // BYTES_PER_TOKEN for pair in ordered)
     speed = tokens_per_second(scope.lake, model)
-    seconds = (
-        (prompt_tokens - _n_common_tokens([work for work, _ in missing]) + new_tokens) / speed
-        if speed
-        else None
-    )
-    return Estimate(
-        n_results=sum(len(work.keys) for work in works),
-        n_missing=sum(n for _, n in missing),
-        prompt_tokens=prompt_tokens,
-        new_tokens=new_tokens,
-        seconds=seconds,
-        usd=_usd(model, prompt_tokens, new_tokens, seconds),
-    )
+    seconds = (prompt_tokens - common_tokens + new_tokens) / speed if speed else None
+    usd, price = None, price_on(model, date.today())
+    if price is not None:
+        usd = float(price.exact_usd(prompt_tokens, new_tokens))
+    elif model.device_hour_usd is not None and seconds is not None:
+        usd = model.device_hour_usd * seconds / _SECONDS_PER_HOUR
+    n_results, n_missing = sum(len(work.keys) for work in works), sum(n for _, n in missing)
+    return Estimate(n_results, n_missing, prompt_tokens, new_tokens, seconds, usd)
 
 
 def estimate_latencies(study: Study, lake: Lake, model: Model) -> float | None:
@@ -100,21 +96,6 @@ def estimate_latencies(study: Study, lake: Lake, model: Model) -> float | None:
         )
         seconds += tokens / speed * (1 if number else 2)  # the first round is asked twice, to warm up
     return seconds
-
-
-def _usd(model: Model, prompt_tokens: int, new_tokens: int, seconds: float | None) -> float | None:
-    price = price_on(model, date.today())
-    if price is not None:
-        return float(price.exact_usd(prompt_tokens, new_tokens))
-    if model.device_hour_usd is None or seconds is None:
-        return None
-    return model.device_hour_usd * seconds / _SECONDS_PER_HOUR
-
-
-def _n_common_tokens(works: Sequence[Work]) -> int:
-    """The tokens at the beginnings of prompts that the one before has too, in the order in which they are read."""
-    ordered = [work.signature for work in in_order(works)]
-    return sum(common_bytes(*pair) // BYTES_PER_TOKEN for pair in itertools.pairwise(ordered))
 
 
 def tokens_per_second(lake: Lake, model: Model) -> float | None:

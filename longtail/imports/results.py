@@ -18,9 +18,8 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.column_names import list_names, structure_of
 from longtail.imports.table_rows import Row, is_missing
-from longtail.scoring.confidence import Confidence, confidence_of
 from longtail.scoring.match import score_answer
-from longtail.scoring.model_answer import NoAnswerError, read_answer_text
+from longtail.scoring.model_answer import Confidence, NoAnswerError, confidence_of, read_answer_text
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 

@@ -1,4 +1,5 @@
-"""Questions, built from the lake's facts or read from imported files (SPEC §1), and which of them a dataset asks.
+"""Questions, built from the lake's facts or read from imported files (SPEC §1), and which of them a dataset asks; their
+paraphrases; and the patterns and candidates of imported cloze queries (SPEC §8).
 
 A question needs no subject and no relation, since an imported file may give neither. Both are null then.
 
@@ -10,11 +11,12 @@ of a smaller one; key `drawn_as` gives the draws of another dataset.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,10 +27,28 @@ import pyarrow.compute as pc
 
 from longtail.errors import LakeError, SourceError
 from longtail.imports.datasets import PARTITION as IMPORTED_PARTITION
-from longtail.imports.datasets import file_slice, find_file, import_questions, select_questions
-from longtail.imports.format import ImportedDataset
+from longtail.imports.datasets import (
+    file_slice,
+    find_file,
+    import_paraphrases,
+    import_questions,
+    read_questions,
+    select_questions,
+    wordings,
+)
+from longtail.imports.format import ImportedDataset, ImportedPattern
 from longtail.imports.records import file_hashes, read_lines
-from longtail.relations.relation import SOURCE_SET, Relation, content_of, relation_set
+from longtail.relations import cloze
+from longtail.relations.cloze import article_before_object, prefix_of
+from longtail.relations.relation import (
+    SOURCE_SET,
+    SUBJECT,
+    Relation,
+    by_name,
+    content_of,
+    fill,
+    relation_set,
+)
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset
@@ -38,11 +58,10 @@ from longtail.wikimedia.selected_facts import asked_entities, sample_content, se
 _SHOWN = 3
 _LONGEST = 60
 _WHOLE = "all relations"
+PATTERNS, CANDIDATES = "patterns", "candidates"
+Wording = tuple[int, str, str]
+"""The number of a wording, its template, and the wording."""
 Question = Mapping[str, Any]
-
-
-Terms = tuple[str, Sequence[str]]
-"""Label and aliases of an entity."""
 
 
 @dataclass
@@ -159,8 +178,8 @@ def imports_slice(study: Study, lake: Lake) -> list[Any]:
     return [*files, *named]
 
 
-def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
-    known = {row["entity_id"]: (one_line(row["label"]), row["aliases"]) for row in entities.to_pylist()}
+def _build(relations: Iterable[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
+    terms = {row["entity_id"]: (one_line(row["label"]), row["aliases"]) for row in entities.to_pylist()}
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in facts.to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
@@ -168,39 +187,32 @@ def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _B
     built = _Built()
     for (property_id, subject_id), object_ids in sorted(objects.items()):
         relation = by_property.get(property_id)
-        if relation:
-            _add_question(built, relation, subject_id, sorted(object_ids), known)
-    return built
-
-
-def _add_question(
-    built: _Built, relation: Relation, subject_id: str, object_ids: list[str], entities: Mapping[str, Terms]
-) -> None:
-    known = [o for o in object_ids if o in entities and entities[o][0]]
-    built.n_objects_without_label += len(object_ids) - len(known)
-    question_id = f"{subject_id}-{relation.property_id}"
-    subject, aliases = entities.get(subject_id, ("", ()))
-    if not subject or not known:
-        reason = "no object has an English label, so there is no gold answer"
-        raw = json.dumps({"subject_id": subject_id, "object_ids": object_ids})
-        built.quarantined.append(
-            QuarantinedRow(question_id, reason if subject else "the subject has no English label", raw)
-        )
-        return
-    built.questions[relation.name].append(
-        {
+        if relation is None:
+            continue
+        known = [o for o in sorted(object_ids) if o in terms and terms[o][0]]
+        built.n_objects_without_label += len(object_ids) - len(known)
+        question_id = f"{subject_id}-{property_id}"
+        subject, aliases = terms.get(subject_id, ("", ()))
+        if not subject or not known:
+            reason = "no object has an English label, so there is no gold answer"
+            raw = json.dumps({"subject_id": subject_id, "object_ids": sorted(object_ids)})
+            built.quarantined.append(
+                QuarantinedRow(question_id, reason if subject else "the subject has no English label", raw)
+            )
+            continue
+        built.questions[relation.name].append({
             "question_id": question_id,
             "relation": relation.name,
-            "property_id": relation.property_id,
+            "property_id": property_id,
             "subject_id": subject_id,
             "subject": subject,
             "subject_aliases": list(aliases),
             "question": relation.question(subject),
             "object_ids": known,
-            "objects": [entities[o][0] for o in known],
-            "gold_answers": gold_answers(text for o in known for text in (entities[o][0], *entities[o][1])),
-        }
-    )
+            "objects": [terms[o][0] for o in known],
+            "gold_answers": gold_answers(text for o in known for text in (terms[o][0], *terms[o][1])),
+        })  # fmt: skip
+    return built
 
 
 @dataclass(frozen=True)
@@ -291,9 +303,20 @@ def relation_order(relations: Sequence[Relation]) -> Callable[[str | None], tupl
 
 
 def _read_ids(path: Path) -> Collection[str]:
-    """The distinct ids of a file of ids, in its order."""
-    lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
-    return dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
+    """The distinct ids of a file of ids, in its order: each a line, or the key id of an object in a line of JSON.
+
+    Errors: `SourceError`."""
+    ids: dict[str, None] = {}
+    for line in filter(None, map(str.strip, read_lines(path))):
+        if line[0] == "{":
+            try:
+                ids[str(json.loads(line)["id"])] = None
+            except (ValueError, KeyError, RecursionError):
+                shown = line[:_LONGEST]
+                raise SourceError(f"{path}: an object with key id was expected, not {shown}") from None
+        elif line[0] != "#":
+            ids[line] = None
+    return ids
 
 
 def _choose_ids(
@@ -320,9 +343,114 @@ def _choose_ids(
     return frozenset(listed), [QuarantinedRow(f"{path.name} {name}"[:200], reason, name) for name in unknown]
 
 
-def _id_of(path: Path, line: str) -> str:
-    """The id of an object in a line of JSON. Errors: `SourceError`."""
-    try:
-        return str(json.loads(line)["id"])
-    except (ValueError, KeyError, RecursionError):
-        raise SourceError(f"{path}: an object with key id was expected, not {line[:_LONGEST]}") from None
+def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `paraphrases`: paraphrase 0 is the question itself, then come its relation's templates, filled.
+
+    A dataset with imported paraphrases has those instead of our templates, and one of cloze queries has its patterns. A
+    question without a subject, or of a relation without our templates, has paraphrase 0 alone.
+    """
+    stamp = fingerprint(
+        lake.content("questions"),
+        imports_slice(study, lake),
+        content_of(study.relations, "name", "template", "wordings"),
+        code_version(__name__),
+    )
+
+    def compute() -> Computed:
+        columns = ["dataset", "question_id", "relation", "subject", "question"]
+        imports = {d.name: import_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        imported = {dataset.name for dataset in study.datasets_of_files}
+        patterns = {
+            (dataset.name, relation): patterns
+            for dataset in study.cloze_datasets
+            for relation, patterns in read_questions(study, dataset).patterns.items()
+        }
+        relations = by_name(study.relations)
+
+        def word(question: Mapping[str, Any]) -> Iterable[Wording]:
+            name, relation = question["dataset"], relations.get(question["relation"])
+            if name in imports:
+                return wordings(question, imports[name].wordings.get(question["question_id"], {}))
+            if (name, question["relation"]) in patterns:
+                return _clozes(question, patterns[name, question["relation"]])
+            if name in imported:
+                templates = relation.wordings if relation and question["subject"] else ()
+                filled = {n: fill(template, question["subject"]) for n, template in enumerate(templates, 1)}
+                return wordings(question, filled)
+            made_by = relations[question["relation"]]
+            templates = (made_by.template, *made_by.wordings)
+            return [
+                (n, template, fill(template, question["subject"])) for n, template in enumerate(templates)
+            ]
+
+        rows = [
+            {
+                "dataset": question["dataset"],
+                "question_id": question["question_id"],
+                "paraphrase_id": number,
+                "template": template,
+                "paraphrase": wording,
+            }
+            for question in lake.read("questions", columns=columns).to_pylist()
+            for number, template, wording in word(question)
+        ]
+        log.info("paraphrases: %d", len(rows))
+        rejected = [row for paraphrases in imports.values() for row in paraphrases.rejected]
+        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in imports.items()})
+
+    return lake.materialise("paraphrases", stamp, compute)
+
+
+def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) -> Iterator[Wording]:
+    """The wordings of a cloze query: its relation's patterns with its subject."""
+    for number, pattern in enumerate(patterns):
+        filled = cloze.fill_subject(pattern.text, question["subject"])
+        yield number, pattern.text.replace(cloze.SUBJECT, SUBJECT), filled
+
+
+def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Write lake tables patterns and candidates; they are empty without a dataset of cloze queries.
+
+    Errors: `SourceError` where a file is missing or holds nothing that can be used.
+    """
+    datasets = study.cloze_datasets
+    files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
+    stamp = fingerprint(files, code_version(__name__))
+
+    @functools.cache
+    def contents() -> dict[str, ImportedDataset]:
+        return {dataset.name: read_questions(study, dataset) for dataset in datasets}
+
+    return [
+        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(contents())))  # type: ignore[misc]
+        for table, rows_of in ((PATTERNS, _pattern_rows), (CANDIDATES, _candidate_rows))
+    ]
+
+
+def _pattern_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "relation": relation,
+            "paraphrase_id": number,
+            "pattern": pattern.text,
+            "lemma": pattern.lemma,
+            "extended_lemma": pattern.extended_lemma,
+            "tense": pattern.tense,
+            "article": article_before_object(pattern.text),
+            "ends_in_object": prefix_of(pattern.text) is not None,
+            "changes": [content.changes.get((relation, pattern.text, other.text)) for other in patterns],
+        }
+        for dataset, content in contents.items()
+        for relation, patterns in content.patterns.items()
+        for number, pattern in enumerate(patterns)
+    ]
+
+
+def _candidate_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {"dataset": dataset, "relation": relation, "candidate": candidate}
+        for dataset, content in contents.items()
+        for relation, candidates in content.candidates.items()
+        for candidate in candidates
+    ]

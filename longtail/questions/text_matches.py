@@ -15,7 +15,7 @@ import json
 import logging
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -128,8 +128,8 @@ class _Finder:
         name, start, end = flat.reshape(-1, 3).T
         counted = (end > low) & (end <= high)
         name, start, end = name[counted], start[counted], end[counted]
-        goes_on = self._edges[0][name] & _word_before(window, start)
-        goes_on |= self._edges[1][name] & _word_after(window, end)
+        goes_on = self._edges[0][name] & _are_of_words(window, start, before=True)
+        goes_on |= self._edges[1][name] & _are_of_words(window, end, before=False)
         every = np.bincount(name, minlength=self._n)
         return np.bincount(name[~goes_on], minlength=self._n), every
 
@@ -139,28 +139,17 @@ def is_word(character: str) -> bool:
     return character == "_" or unicodedata.category(character)[0] in "LMN"
 
 
-def _word_before(window: bytes, at: np.ndarray) -> np.ndarray:
-    """Whether the character that ends at each place is part of a word; bytes that are not UTF-8 are not."""
-    first = 1 - _CHARACTER
-    return _words(window, at - 1, at > 0, lambda place: window[max(0, place + first) : place + 1], -1)
-
-
-def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
-    """Whether the character that begins at each place is part of a word."""
-    return _words(window, at, at < len(window), lambda place: window[place : place + _CHARACTER], 0)
-
-
-def _words(
-    window: bytes, at: np.ndarray, exists: np.ndarray, around: Callable[[int], bytes], edge: int
-) -> np.ndarray:
-    """Whether the byte at each place belongs to a word; beyond ASCII, the character at the `edge` of what is `around`."""
-    bytes_ = np.frombuffer(window, np.uint8)
+def _are_of_words(window: bytes, at: np.ndarray, before: bool) -> np.ndarray:
+    """Whether the character that begins at each place (with `before`, ends there) is part of a word; bytes that are not
+    UTF-8 are not."""
+    exists = np.flatnonzero(at > 0 if before else at < len(window))
+    bytes_ = np.frombuffer(window, np.uint8)[at[exists] - before]
     is_part = np.zeros(len(at), np.bool_)
-    is_part[exists] = _IS_WORD[bytes_[at[exists]]]
-    beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
-    is_part[beyond_ascii] = [
-        is_word(around(place).decode("utf-8", "replace")[edge]) for place in at[beyond_ascii].tolist()
-    ]
+    is_part[exists] = _IS_WORD[bytes_]
+    for place in exists[bytes_ >= 128].tolist():
+        end = int(at[place]) + (0 if before else _CHARACTER)
+        around = window[max(0, end - _CHARACTER) : end].decode("utf-8", "replace")
+        is_part[place] = is_word(around[-1 if before else 0])
     return is_part
 
 

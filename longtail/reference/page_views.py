@@ -28,7 +28,12 @@ def ingest_reference_page_views(
     Errors: `SourceError` for an incomplete month, or a live month without any views.
     """
     check_months(study, months, today or datetime.now(UTC).date())
-    titles = _titles(lake) if study.reference_questions else []
+    titles: list[str] = []
+    if study.reference_questions:
+        rows = lake.read("reference_mentions", columns=["entity_id", "article_title"]).to_pylist()
+        titles = sorted(
+            {row["article_title"] for row in rows if row["article_title"] and not row["entity_id"]}
+        )
     stamps = {
         month: fingerprint(
             TABLE,
@@ -42,12 +47,6 @@ def ingest_reference_page_views(
     return materialise_months(
         study, lake, TABLE, stamps, lambda stale, stage: _fetch(study, titles, stale, stage, log)
     )
-
-
-def _titles(lake: Lake) -> list[str]:
-    columns = ["entity_id", "article_title"]
-    rows = lake.read("reference_mentions", columns=columns).to_pylist()
-    return sorted({row["article_title"] for row in rows if row["article_title"] and not row["entity_id"]})
 
 
 def _fetch(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longtail.generation.prompts.inputs import read_wordings
+from longtail.generation.prompts.build import read_wordings
 from longtail.methods import CONDITION
 from longtail.relations.cloze import search_text
 from longtail.relations.relation import by_name, content_of

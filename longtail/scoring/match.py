@@ -88,9 +88,8 @@ def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:
     """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the gold answers."""
     words = _WORD.findall(comparable(prediction).lower())
-    return _best(
-        words, (_WORD.findall(comparable(gold).lower()) for gold in golds), _longest_common_subsequence
-    )
+    of_golds = (_WORD.findall(comparable(gold).lower()) for gold in golds)
+    return _best(words, of_golds, lambda *texts: _common_lengths(*texts)[-1][-1])
 
 
 def kilt_rouge_l(prediction: str, golds: Sequence[str]) -> float:
@@ -142,7 +141,11 @@ def _normalize_each(golds: Sequence[str]) -> Iterator[str]:
 
 
 def _token_f1(predicted: str, golds: Iterable[str]) -> float:
-    return _best(predicted.split(), (gold.split() for gold in golds), _n_common)
+    return _best(
+        predicted.split(),
+        (gold.split() for gold in golds),
+        lambda *bags: (Counter(bags[0]) & Counter(bags[1])).total(),
+    )
 
 
 def _best(
@@ -154,10 +157,6 @@ def _best(
         if gold and predicted:
             best = max(best, 2 * overlap(predicted, gold) / (len(predicted) + len(gold)))
     return best
-
-
-def _n_common(left: list[str], right: list[str]) -> int:
-    return (Counter(left) & Counter(right)).total()
 
 
 def _sentences(text: str) -> list[list[str]]:
@@ -174,12 +173,7 @@ def _rouge_of_sentences(predicted: list[list[str]], gold: list[list[str]]) -> fl
 
 def _common_words(left: list[str], right: list[str]) -> set[str]:
     """The words of the longest common subsequence that the package finds: from the end, ties go left in `right`."""
-    lengths = [[0] * (len(right) + 1)]
-    for word in left:
-        row = [0]
-        for i, other in enumerate(right):
-            row.append(lengths[-1][i] + 1 if word == other else max(lengths[-1][i + 1], row[i]))
-        lengths.append(row)
+    lengths = _common_lengths(left, right)
     words, at, i = set(), len(left), len(right)
     while at and i:
         if left[at - 1] == right[i - 1]:
@@ -192,12 +186,12 @@ def _common_words(left: list[str], right: list[str]) -> set[str]:
     return words
 
 
-def _longest_common_subsequence(left: list[str], right: list[str]) -> int:
-    row = [0] * (len(right) + 1)
+def _common_lengths(left: list[str], right: list[str]) -> list[list[int]]:
+    """The length of the longest common subsequence of each pair of beginnings: (words of `left` + 1, of `right` + 1)."""
+    lengths = [[0] * (len(right) + 1)]
     for word in left:
-        above_left = 0
-        for i, other in enumerate(right, start=1):
-            above = row[i]
-            row[i] = above_left + 1 if word == other else max(above, row[i - 1])
-            above_left = above
-    return row[-1]
+        row = [0]
+        for i, other in enumerate(right):
+            row.append(lengths[-1][i] + 1 if word == other else max(lengths[-1][i + 1], row[i]))
+        lengths.append(row)
+    return lengths

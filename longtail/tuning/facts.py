@@ -7,7 +7,6 @@ retriever's queries are trained.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +16,16 @@ import numpy as np
 import pyarrow.compute as pc
 
 from longtail.errors import LakeError
-from longtail.generation.prompts.build import Question, text_apart, text_as_read
-from longtail.generation.prompts.inputs import read_candidates, read_questions, read_wordings
+from longtail.generation.prompts.build import (
+    Question,
+    read_candidates,
+    read_questions,
+    read_wordings,
+    text_apart,
+    text_as_read,
+)
 from longtail.methods import VERBALISED, Method
-from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
+from longtail.relations.cloze import put_sentinel, search_text
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.dense import Flat, Nearest, nearest
 from longtail.retrieval.indexes import Index
@@ -53,11 +58,6 @@ class Query:
         """What the retriever reads, as in the study's retrieval."""
         return search_text(self.wording)
 
-    @property
-    def target(self) -> str:
-        """What the reader is trained to write."""
-        return f"{SENTINEL} {self.question.answer}"
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -83,7 +83,13 @@ def read_facts(study: Study, lake: Lake, sweep: Sweep, setting: Setting) -> Fact
     for question in read_questions(study, lake).get(sweep.dataset, ()):
         if question.relation in candidates and (sweep.dataset, question.question_id) in wordings:
             by_relation.setdefault(question.relation, []).append(question)
-    _check(study, sweep, setting, by_relation)
+    for relation in (*setting.relations, *sweep.judged_relations):
+        if relation not in by_relation:
+            raise LakeError(
+                f"{study.path}: sweep: dataset {sweep.dataset} has no cloze queries of relation {relation}"
+            )
+        if relation in setting.relations and len(by_relation[relation]) < 2:
+            raise LakeError(f"{study.path}: sweep: relation {relation} needs two facts, one to hold out")
 
     def queries(relation: str, questions: Sequence[Question]) -> Iterator[Query]:
         for question in questions:
@@ -117,19 +123,6 @@ def _shuffle(questions: Sequence[Question], seed: int) -> list[Question]:
     return sorted(
         questions, key=lambda question: hashlib.sha256(f"{seed}|{question.question_id}".encode()).hexdigest()
     )
-
-
-def _check(
-    study: Study, sweep: Sweep, setting: Setting, by_relation: Mapping[str, Sequence[Question]]
-) -> None:
-    for relation in itertools.chain(setting.relations, sweep.judged_relations):
-        if relation not in by_relation:
-            raise LakeError(
-                f"{study.path}: sweep: dataset {sweep.dataset} has no cloze queries of relation {relation}"
-            )
-    for relation in setting.relations:
-        if len(by_relation[relation]) < 2:
-            raise LakeError(f"{study.path}: sweep: relation {relation} needs two facts, one to hold out")
 
 
 class FixedIndex:

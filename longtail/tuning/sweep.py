@@ -5,6 +5,8 @@ the reader and the retriever as ordinary models, the losses, and beside the newe
 fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run. A
 setting with another fingerprint is trained again.
 
+A checkpoint is judged as an ordinary model, and its retriever searches the stored vectors. Candidates are scored as in
+lake table candidate_answers: in two lists, the first of the likeliest wins.
 Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
 Settings that read as many passages share its judgement.
 Checkpoints of a setting whose inputs have changed since stay, as another study may use them.
@@ -23,14 +25,19 @@ from typing import Any
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
+from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError, SourceError
+from longtail.generation.backends.base import Failure
+from longtail.generation.backends.hf import FusionInDecoder
+from longtail.generation.tasks.candidate_answers import rank_candidates, targets
 from longtail.methods import Method
 from longtail.models.weights import find_weights
 from longtail.needs import Need
 from longtail.progress import Progress
+from longtail.prompt_formats import CLOZE_T5
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
-from longtail.storage.checksums import CHANGED, differences, record
+from longtail.storage.checksums import CHANGED, differences, record, seal, unseal
 from longtail.storage.files import remove, remove_leftovers, whole
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
@@ -38,14 +45,14 @@ from longtail.storage.ownership import only_one
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
-from longtail.tuning.evaluate import read_predictions
-from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, batch, read_facts
+from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, Query, batch, read_facts
 from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
 _TRAINING = "longtail.tuning.trainer"
-_JUDGING = "longtail.tuning.evaluate"
 _LOSSES = "losses.json"
+_QUERIES = 64
+"""Queries whose passages are in memory together."""
 Rows = list[dict[str, Any]]
 
 
@@ -150,7 +157,7 @@ def _stamps(
         inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)
     )
     judged = (sweep.judged_relations, sweep.judged_facts)
-    return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(_JUDGING))
+    return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(__name__))
 
 
 def _tune_setting(run: _Run) -> dict[str, Rows]:
@@ -200,11 +207,8 @@ def _train(run: _Run, step: int) -> None:
         with whole(target) as folder:
             folder.mkdir()
             learner.save(folder)
-            means = {
-                name: sum(getattr(loss, name) for loss in losses) / len(losses)
-                for name in ("reader", "retriever")
-            }
-            (folder / _LOSSES).write_text(json.dumps(means), encoding="utf-8")
+            means = [sum(of_steps) / len(losses) for of_steps in zip(*losses, strict=True)]
+            (folder / _LOSSES).write_text(json.dumps(Losses(*means)._asdict()), encoding="utf-8")
             record(folder)
     finally:
         learner.close()
@@ -234,22 +238,18 @@ def _judgement(run: _Run, step: int) -> Rows:
 
 def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
     is_right = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
-    return {
+    row = {
         "tuned_model": run.setting.name,
         "step": step,
         "n_training_queries": len(run.facts.training),
         "n_held_out_queries": len(is_right),
         "held_out_right": sum(is_right) / len(is_right),
-        **_checkpoint_columns(run, run.checkpoint(step)),
     }
-
-
-def _checkpoint_columns(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
-    """What a row says of a checkpoint; before training there is none."""
+    checkpoint = run.checkpoint(step)
     if checkpoint is None:
-        return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))
+        return row
     losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
-    return {
+    return row | {
         "loss": losses["reader"],
         "retriever_loss": losses["retriever"],
         "folder": str(checkpoint / READER),
@@ -260,3 +260,76 @@ def _checkpoint_columns(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
 def _best(models: Sequence[dict[str, Any]]) -> int:
     """The place of the checkpoint that is best on the held-out facts; of equal ones the first. Place 0 is none."""
     return max(range(1, len(models)), key=lambda place: (models[place]["held_out_right"], -place))
+
+
+def read_predictions(
+    path: Path,
+    reader: Model,
+    encoder: DeclaredEncoder,
+    index: FixedIndex,
+    facts: Facts,
+    k: int,
+    log: logging.Logger,
+) -> list[dict[str, Any]]:
+    """One row for each query of `facts.judged`: its split and key, the prediction, and its log-likelihood.
+
+    `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
+    where reader or encoder cannot be loaded, or a query cannot be read.
+    """
+    text = unseal(path)
+    if text is None:
+        text = json.dumps(_predictions(reader, encoder, index, facts, k, log))
+        with whole(path) as target:
+            target.write_text(seal(text), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)
+    return rows
+
+
+def _predictions(
+    reader: Model, encoder: DeclaredEncoder, index: FixedIndex, facts: Facts, k: int, log: logging.Logger
+) -> list[dict[str, Any]]:
+    backend = FusionInDecoder(reader)
+    rows: list[dict[str, Any]] = []
+    n = sum(map(len, facts.judged.values()))
+    try:
+        with (
+            lease_for_encoder(reader.device, encoder.name) as device,
+            Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
+        ):
+            for split, queries in facts.judged.items():
+                for start in range(0, len(queries), _QUERIES):
+                    some = queries[start : start + _QUERIES]
+                    texts = [f"{encoder.settings.query_prefix}{query.retriever_text}" for query in some]
+                    vectors = encoder.load(device).encode(texts, log)
+                    passages = [index.texts(places) for places in index.search(vectors, k, device)]
+                    rows += _judge(backend, split, some, passages, facts)
+                    progress.add(len(some))
+    finally:
+        backend.close()
+    return rows
+
+
+def _judge(
+    backend: FusionInDecoder,
+    split: str,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[str]],
+    facts: Facts,
+) -> Iterator[dict[str, Any]]:
+    written = [targets(CLOZE_T5, facts.candidates[query.relation]) for query in queries]
+    scores = backend.score([query.text for query in queries], written, passages=passages)
+    for query, scored in zip(queries, scores, strict=True):
+        if isinstance(scored, Failure):
+            raise BackendError(f"{query.text!r} cannot be scored: {scored.reason}")
+        names = facts.candidates[query.relation]
+        best = rank_candidates(scored.scores, len(names))[0]
+        prediction = names[best % len(names)]
+        yield {
+            "split": split,
+            "relation": query.relation,
+            "question_id": query.question.question_id,
+            "paraphrase_id": query.paraphrase_id,
+            "prediction": prediction,
+            "log_likelihood": scored.scores[best].log_likelihood,
+            "is_correct": prediction in query.question.gold_answers,
+        }

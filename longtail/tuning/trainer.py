@@ -15,10 +15,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.errors import BackendError
@@ -28,6 +27,7 @@ from longtail.generation.backends.local.loading import load_model
 from longtail.models.linear_layers import use_trainable
 from longtail.models.model_files import CONFIG, INDEX, ModelFiles
 from longtail.models.weights import find_weights
+from longtail.relations.cloze import SENTINEL
 from longtail.study.models import Model
 from longtail.study.sweep import Schedule, Setting
 from longtail.tuning.facts import FixedIndex, Query
@@ -35,13 +35,12 @@ from longtail.tuning.facts import FixedIndex, Query
 if TYPE_CHECKING:
     import torch
 
-READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.safetensors"
+READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.pt"
 WEIGHT_DECAY, CLIPPED_AT, EPSILON = 0.01, 1.0, 1e-6
 """Those of the reference implementation's examples."""
 
 
-@dataclass(frozen=True)
-class Losses:
+class Losses(NamedTuple):
     """Of one step: the reader's cross-entropy per token, and the retriever's divergence, means over the queries."""
 
     reader: float
@@ -98,7 +97,12 @@ class Trainer:
             weight_decay=WEIGHT_DECAY,
         )
         if checkpoint is not None:
-            _read_moments(self._optimiser, checkpoint / MOMENTS)
+            path = checkpoint / MOMENTS
+            if not path.exists():
+                raise BackendError(
+                    f"{path} is missing; delete {path.parents[1]}, and the setting is trained from its first step"
+                )
+            self._optimiser.load_state_dict(torch.load(path, weights_only=True))
 
     def step(self, queries: Sequence[Query], number: int, seed: int) -> Losses:
         """Train on a batch; `number` is that of the step, from 0. Errors: `BackendError` where a loss is not finite."""
@@ -137,9 +141,11 @@ class Trainer:
 
     def save(self, folder: Path) -> None:
         """Write reader and retriever as ordinary models, and the optimiser's moments."""
+        import torch
+
         _save(self._loaded.model, find_weights(self._model).files, folder / READER)
         _save(self._retriever.model, self._encoder.files, folder / RETRIEVER)
-        _write_moments(self._optimiser, folder / MOMENTS)
+        torch.save(self._optimiser.state_dict(), folder / MOMENTS)
 
     def close(self) -> None:
         """Free the weights, and give the device back."""
@@ -150,7 +156,7 @@ class Trainer:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""
         import torch
 
-        (target,) = self._loaded.encode([query.target])
+        (target,) = self._loaded.encode([f"{SENTINEL} {query.question.answer}"])
         limit = self._model.passage_tokens
         (tokens,) = encode_apart(self._loaded, [query.text], [passages], limit)
         if not tokens:
@@ -209,31 +215,3 @@ def _save(model: Any, source: ModelFiles, folder: Path) -> None:
     for name, path in source.paths:
         if name not in (CONFIG, INDEX) and not name.endswith(".safetensors"):
             shutil.copyfile(path, folder / name)
-
-
-def _write_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    states: Mapping[int, Mapping[str, Any]] = optimiser.state_dict()["state"]
-    save_file(
-        {
-            f"{number}.{name}": value.contiguous()
-            for number, state in states.items()
-            for name, value in state.items()
-        },
-        path,
-    )
-
-
-def _read_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
-    from safetensors.torch import load_file
-
-    if not path.exists():
-        raise BackendError(
-            f"{path} is missing; delete {path.parents[1]}, and the setting is trained from its first step"
-        )
-    states: dict[int, dict[str, Any]] = {}
-    for key, value in load_file(path).items():
-        number, name = key.split(".")
-        states.setdefault(int(number), {})[name] = value
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": states})

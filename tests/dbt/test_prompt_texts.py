@@ -156,10 +156,7 @@ def _rows(table: str, plan: Plan[Any]) -> list[dict[str, Any]]:
     rows = []
     for item in plan.items:
         known = {"model": "m", "temperature": 0.5, "prompt_hash": item.prompt().hash()}
-        known |= {"demonstration_ids": item.demonstration_ids()}
-        known |= item.ingredients() if table == "answers" else {}
-        if table == "candidate_answers":
-            known["passage_ids"] = [passage.passage_id for passage in item.passages] or None
+        known |= item.ingredients()
         columns = fill(table, {})
         for part in range(len(item.request.seeds)):
             rows.append(columns | {k: v for k, v in (known | item.key(part)).items() if k in columns})

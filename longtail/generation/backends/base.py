@@ -22,8 +22,7 @@ from typing import Protocol
 
 from longtail.errors import BackendError
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, is_complete
-from longtail.scoring.confidence import Confidence
-from longtail.scoring.model_answer import ModelAnswer, read_answer_text
+from longtail.scoring.model_answer import Confidence, ModelAnswer, read_answer_text
 from longtail.study.backends import BACKENDS, GENERATE
 from longtail.study.backends import Backend as BackendRecord
 from longtail.study.models import Model

@@ -51,7 +51,7 @@ from longtail.generation.backends.base import (
     Usage,
 )
 from longtail.generation.prompts.endings import cut_text
-from longtail.scoring.confidence import confidence_of
+from longtail.scoring.model_answer import confidence_of
 from longtail.study.backends import CAPABILITIES, PASSAGES, STREAM
 from longtail.study.model_files import place_of
 from longtail.study.models import Model

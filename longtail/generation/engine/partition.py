@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Accounts, entry
-from longtail.generation.engine.job import Completed, Job, Shard
-from longtail.generation.engine.resume import complete
+from longtail.generation.engine.job import Completed, Job, Shard, complete
 from longtail.generation.engine.row_cache import RowCache
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Item, Plan, Scope, Task, describe_decoding
@@ -211,28 +210,22 @@ _OF_RESULT = (
 
 
 def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool = True) -> dict[str, Any]:
-    """The accounting columns that a result decides; `cost_usd` in US dollars, None without a price.
+    """The accounting columns that a result decides; `cost_usd` in US dollars: what a service billed, else the device's
+    time at the model's price of an hour, None without a price.
 
     Rows of equal prompts are copies of one result: each bears its share of time and cost, the first one the
     prompt's tokens. The time of a service's request is not shared: each copy waited for all of it.
     """
     columns = {name: getattr(result, name) for name in _OF_RESULT}
+    costs = {"cost_usd": result.cost_usd, "reasoning_usd": result.reasoning_usd}
     if not is_first:
         columns["shared_tokens"] = result.prompt_tokens
     if result.device_seconds is not None:
         columns["device_seconds"] = result.device_seconds / n_copies
         columns["latency_ms"] = result.latency_ms / n_copies
-    costs = {"cost_usd": cost_usd(result, model), "reasoning_usd": result.reasoning_usd}
+        if result.cost_usd is None and model.device_hour_usd is not None:
+            costs["cost_usd"] = model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
     return columns | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
-
-
-def cost_usd(result: Accounts, model: Model) -> float | None:
-    """What a service billed, else the device's time at the model's price of an hour."""
-    if result.cost_usd is not None:
-        return result.cost_usd
-    if model.device_hour_usd is None or result.device_seconds is None:
-        return None
-    return model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
 
 
 def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
@@ -242,7 +235,9 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
     shared tokens, over the time that they took. `cost_usd` is None without prices. `lost_usd` is what services billed
     on top, for failures and lost answers.
     """
-    prompt_tokens, shared_tokens = _total(table, "prompt_tokens"), _total(table, "shared_tokens")
+    counted = ("prompt_tokens", "shared_tokens", "new_tokens")
+    totals = {name: pc.sum(table[name]).as_py() or 0 for name in counted}
+    n_shared, n_prompt = totals["shared_tokens"], totals["prompt_tokens"]
     judged = next((name for name in ("is_correct", "has_answer") if name in table.column_names), None)
     mean = pc.mean(table[judged].cast(pa.float64())).as_py() if judged else None
     usage = done.usage
@@ -253,11 +248,9 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "computed": done.n_computed,
         "resumed": done.n_resumed,
         "reused": done.n_reused,
-        "truncated": _total(table, pc.greater(table["n_truncated_tokens"], 0)),
-        "prompt_tokens": prompt_tokens,
-        "shared_tokens": shared_tokens,
-        "new_tokens": _total(table, "new_tokens"),
-        "shared_share": round(shared_tokens / prompt_tokens, 4) if prompt_tokens else None,
+        "truncated": pc.sum(pc.greater(table["n_truncated_tokens"], 0)).as_py() or 0,
+        **totals,
+        "shared_share": round(n_shared / n_prompt, 4) if n_prompt else None,
         "cost_usd": pc.sum(table["cost_usd"]).as_py(),
         "lost_usd": done.lost_usd,
         "rows_per_second": _rate(done.n_computed, done.seconds),
@@ -265,11 +258,6 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "device": usage.device if usage else None,
         "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage and usage.peak_memory_mb else None,
     }
-
-
-def _total(table: pa.Table, values: str | pa.ChunkedArray) -> int:
-    column = table[values] if isinstance(values, str) else values
-    return pc.sum(column).as_py() or 0
 
 
 def _rate(n: int, seconds: float) -> float | None:

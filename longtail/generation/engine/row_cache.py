@@ -36,7 +36,7 @@ from longtail.generation.backends.base import (
     Scored,
 )
 from longtail.generation.engine.task import Request, describe_decoding
-from longtail.scoring.confidence import Confidence
+from longtail.scoring.model_answer import Confidence
 from longtail.storage.postgres import PostgresSchema
 from longtail.storage.sqlite_file import SqliteFile
 

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from longtail.generation.backends.base import (
     Backend,
@@ -60,27 +60,8 @@ class Call:
         return [[result] if isinstance(result, Generation | Scored) else result for result in results]
 
 
-class Answerer(Protocol):
-    """A loaded model, here or on several machines. `batch_tokens`: the size of a batch that suits its device."""
-
-    capabilities: frozenset[str]
-    batch_tokens: int
-
-    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
-        """The place of each call and its answers, in any order. Errors: `BackendError`."""
-        ...
-
-    def usage(self) -> Usage:
-        """As `Backend.usage`."""
-        ...
-
-    def close(self) -> None:
-        """Release the model."""
-        ...
-
-
 class Local:
-    """The model in this process."""
+    """The model in this process. `batch_tokens`: the size of a batch that suits its device."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -89,7 +70,7 @@ class Local:
         self.usage, self.close = backend.usage, backend.close
 
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
-        """One call after the other."""
+        """The place of each call and its answers, one call after the other. Errors: `BackendError`."""
         for place, call in enumerate(calls):
             yield place, call(self.backend)
 
@@ -105,7 +86,7 @@ class OnRay:
         self.close = self._workers.close
 
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
-        """As soon as a worker has them. A call that kills its workers fails, and the others do not."""
+        """As of `Local`, as soon as a worker has them. A call that kills its workers fails, and the others do not."""
         for place, answers in self._workers.answers(calls):
             if isinstance(answers, Killed) and isinstance(answers.call, Call):
                 answers = [Failure(answers.why)] * len(answers.call.texts)
@@ -143,7 +124,8 @@ def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | F
     )
 
 
-Kind = TypeVar("Kind", bound=Answerer)
+Answerer = Local | OnRay
+Kind = TypeVar("Kind", Local, OnRay)
 
 
 class ModelSession:

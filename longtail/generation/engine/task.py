@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from longtail.errors import StudyError
 from longtail.generation.backends.base import Decoding, Identity
-from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.methods import RETRIEVAL, Method
 from longtail.storage.fingerprints import code_version, fingerprint, prompt_hash
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.backends import GENERATE, IMPORTED, SAMPLE, SCORE
+from longtail.study.backends import GENERATE, IMPORTED
 from longtail.study.models import Model
 from longtail.study.study import Study
 
@@ -50,66 +49,28 @@ def passages_of(prompts: Sequence[ModelInput]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Generate:
-    """One greedy text of at most `max_new_tokens`, up to `end` (see `prompts.endings`)."""
+class Request:
+    """What is asked behind a prompt: a text (`decoding`), or the log-likelihood of each of the `candidates`.
 
-    max_new_tokens: int
-    end: str = FIRST_LINE
-    capability: ClassVar[str] = GENERATE
-    seeds: ClassVar[tuple[int | None, ...]] = (None,)
-    candidates: ClassVar[tuple[str, ...]] = ()
-    free: ClassVar[Decoding | None] = None
-
-    @property
-    def decoding(self) -> Decoding | None:
-        return Decoding(self.max_new_tokens, end=self.end)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """`n` texts, each drawn at `temperature` by a seed of its own.
-
-    The seed of text i is 63 bits of the SHA-256 of (`seeded_by`, i): more samples keep the first ones.
+    With `seeded_by`, `n` texts are drawn, each by a seed of its own: that of text i is 63 bits of the SHA-256 of
+    (`seeded_by`, i), so that more samples keep the first ones. A candidate brings its own leading space. `free`: a greedy
+    text that the model also writes behind the prompt of its candidates. The works of one call share it.
     """
 
-    n: int
-    temperature: float
-    max_new_tokens: int
-    seeded_by: tuple[Any, ...]
-    end: str = FIRST_LINE
-    capability: ClassVar[str] = SAMPLE
-    candidates: ClassVar[tuple[str, ...]] = ()
-    free: ClassVar[Decoding | None] = None
-
-    @property
-    def decoding(self) -> Decoding | None:
-        return Decoding(self.max_new_tokens, self.temperature, self.end)
+    decoding: Decoding | None = None
+    n: int = 1
+    seeded_by: tuple[Any, ...] = ()
+    candidates: tuple[str, ...] = ()
+    free: Decoding | None = None
 
     @property
     def seeds(self) -> tuple[int | None, ...]:
-        return tuple(self._seed(number) for number in range(self.n))
-
-    def _seed(self, number: int) -> int:
-        text = "\n".join(map(str, (*self.seeded_by, number)))
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:8], "big") >> 1
-
-
-@dataclass(frozen=True)
-class Score:
-    """The log-likelihood of each candidate behind the prompt; a candidate brings its own leading space.
-
-    With `free`, the model also writes a greedy text behind the prompt. The works of one call share it.
-    """
-
-    candidates: tuple[str, ...]
-    free: Decoding | None = None
-    capability: ClassVar[str] = SCORE
-    seeds: ClassVar[tuple[int | None, ...]] = (None,)
-    decoding: ClassVar[Decoding | None] = None
-
-
-Request = Generate | Sample | Score
+        """The seed of each text; None alone for a greedy text and for scores."""
+        if not self.seeded_by:
+            return (None,)
+        texts = ("\n".join(map(str, (*self.seeded_by, number))) for number in range(self.n))
+        digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
+        return tuple(int.from_bytes(digest[:8], "big") >> 1 for digest in digests)
 
 
 def describe_decoding(request: Request, identity: Identity) -> str:
@@ -131,7 +92,7 @@ def part_tokens(request: Request) -> int:
 
 
 class Item(Protocol):
-    """One prompt to be asked, and what is asked. The texts of a `Sample` are its parts; others have one part.
+    """One prompt to be asked, and what is asked. Texts that are drawn are its parts; others have one part.
 
     Items that share a prompt and a request, or seeds of it, share their results.
     """
@@ -194,12 +155,13 @@ class Plan(Generic[AnyItem]):
 class Task(ABC):
     """One generated lake table, which has the accounting columns of `longtail/tables/lake.yaml`.
 
-    `keys` are the columns that tell its rows apart, those of the partition left out. `capability` is what a backend
-    must be able to do.
+    `keys` are the columns that tell its rows apart, those of the partition left out. `reads` are lake tables of one
+    partition that it is made from. `capability` is what a backend must be able to do.
     """
 
     table: ClassVar[str]
     keys: ClassVar[tuple[str, ...]]
+    reads: ClassVar[tuple[str, ...]] = ("questions",)
     capability: ClassVar[str] = GENERATE
 
     @property
@@ -211,9 +173,11 @@ class Task(ABC):
     def is_asked(self, study: Study) -> bool:
         """Whether the study asks for any row."""
 
-    @abstractmethod
     def inputs(self, scope: Scope) -> list[str]:
         """Content hashes of all lake tables that its prompts and rows are made from. Errors: `LakeError`."""
+        inputs = [scope.lake.content(table) for table in self.reads]
+        before = self.source_table(scope)
+        return [*inputs, scope.lake.content(before, scope.model.name)] if before else inputs
 
     def source_table(self, scope: Scope) -> str | None:
         """The generated table of the same model that its prompts are made from; it stands before this one in `TASKS`."""

@@ -1,4 +1,4 @@
-"""From a question to a prompt: SPEC §3.
+"""From the lake's questions and passages to a prompt: SPEC §3.
 
 A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with the
 question in it. If the question has a passage that is not blank, the passage and a blank line stand before it. A
@@ -24,12 +24,20 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longtail.errors import LakeError
 from longtail.methods import VERBALISED, Method
 from longtail.prompt_formats import GROUNDING_PROMPTS, PAPER
+from longtail.storage.lake import Lake
 from longtail.study.prompts import Prompt
+from longtail.study.study import Study
 
 _BLANK_LINE = "\n\n"
+_BATCH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,140 @@ class Passages:
         return self.apart.get(question_id, ()) if passage is None else (passage,)
 
 
+def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
+    """The study's questions by dataset, in the order of the datasets' names and of question_id."""
+    columns = ["dataset", "question_id", "relation", "question", "objects", "gold_answers"]
+    by_dataset: dict[str, list[Question]] = {}
+    wanted = {dataset.name for dataset in study.datasets}
+    for row in records(lake.read("questions", columns=columns)):
+        if row["dataset"] in wanted:
+            by_dataset.setdefault(row["dataset"], []).append(
+                Question(
+                    row["question_id"],
+                    row["relation"],
+                    row["question"],
+                    next(iter(row["objects"] or row["gold_answers"]), ""),
+                    tuple(row["gold_answers"]),
+                )
+            )
+    for questions in by_dataset.values():
+        questions.sort(key=lambda question: question.question_id)
+    return dict(sorted(by_dataset.items()))
+
+
+def read_wordings(lake: Lake) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """From (dataset, question_id) to the question's paraphrases as (paraphrase_id, text), sorted."""
+    columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
+    by_question: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for row in records(lake.read("paraphrases", columns=columns)):
+        by_question.setdefault((row["dataset"], row["question_id"]), []).append(
+            (row["paraphrase_id"], row["paraphrase"])
+        )
+    for wordings in by_question.values():
+        wordings.sort()
+    return by_question
+
+
+def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
+    """From (dataset, relation) to the candidates of its cloze queries, in the order in which they are scored."""
+    by_relation: dict[tuple[str, str], list[str]] = {}
+    for row in records(lake.read("candidates")):
+        by_relation.setdefault((row["dataset"], row["relation"]), []).append(row["candidate"])
+    return by_relation
+
+
+def read_passages(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, list[Passage]]]:
+    """Dataset → question_id → the retriever's `n` best passages, which the model reads apart from the question; with 0
+    the first one, as the model reads it before the question.
+
+    Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
+    """
+    by_dataset: dict[str, dict[str, list[Passage]]] = {}
+    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, n):
+        by_dataset.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
+    return by_dataset
+
+
+def first_passages(passages: Mapping[str, Mapping[str, Sequence[Passage]]]) -> dict[str, dict[str, Passage]]:
+    """Dataset → question_id → the first passage."""
+    return {
+        dataset: {question_id: best[0] for question_id, best in by_question.items()}
+        for dataset, by_question in passages.items()
+    }
+
+
+def read_passages_of_wordings(
+    lake: Lake, retriever: Method, n: int
+) -> dict[tuple[str, str, int], list[Passage]]:
+    """From (dataset, question_id, paraphrase_id) to passages, as `read_passages` has them by question."""
+    by_wording: dict[tuple[str, str, int], list[Passage]] = {}
+    for row, passage in _read(lake, retriever, None, n):
+        by_wording.setdefault((row["dataset"], row["question_id"], row["paraphrase_id"]), []).append(passage)
+    return by_wording
+
+
+def _read(
+    lake: Lake, retriever: Method, only: pc.Expression | None, n: int
+) -> Iterator[tuple[dict[str, Any], Passage]]:
+    """Rows of what was retrieved with their passages, best first: `n` that are read apart, or with 0 the first."""
+    columns = ["dataset", "question_id", "paraphrase_id", "rank", "passage_id"]
+    first = pc.field("rank") <= max(n, 1)
+    chosen = first if only is None else only & first
+    best = lake.read("retrieved_passages", retriever.name, columns, chosen).sort_by("rank")
+    cited = pc.field("passage_id").isin(best["passage_id"].unique().cast(pa.string()))
+    passages = {}
+    for row in records(
+        lake.read("cited_passages", columns=["passage_id", "title", "text", "source"], only=cited)
+    ):
+        text = text_as_read(row["text"], row["source"], retriever)
+        text = text_apart(row["title"], text) if n else text
+        passages[row["passage_id"]] = Passage(row["passage_id"], text)
+    for row in records(best):
+        passage = passages.get(row["passage_id"])
+        if passage is None:
+            raise LakeError(
+                f"lake table retrieved_passages, partition {retriever.name}: passage {row['passage_id']} is not in lake"
+                " table cited_passages; materialise lake/cited_passages again"
+            )
+        yield row, passage
+
+
+def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:
+    """Dataset → question_id → the background text that the model wrote, uncut."""
+    columns = ["dataset", "question_id", "passage_id", "text"]
+    by_dataset: dict[str, dict[str, Passage]] = {}
+    for row in records(lake.read("generated_passages", model_name, columns)):
+        passage = Passage(row["passage_id"], row["text"])
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = passage
+    return by_dataset
+
+
+def passages_of_questions(
+    questions: Iterable[Question], passages: Mapping[str, Passage], *, reference_demos: bool
+) -> Passages:
+    """Passages before questions and before demonstrations.
+
+    With `reference_demos` a demonstration's passage is looked up as in the reference implementation: there
+    retrieval results are kept under the questions' text as the dataset has it. A question that is asked is looked up
+    by just that text, a demonstration by its text in lower case without question marks. A demonstration so finds a
+    passage only where some question of the dataset is written in that way, and then it finds that question's passage
+    (the last one's by question_id, if there are several). Questions made from templates begin with a capital, so
+    their demonstrations have no passage.
+    """
+    if not reference_demos:
+        return Passages(passages, passages)
+    listed = list(questions)
+    by_text = {q.question: passages[q.question_id] for q in listed if q.question_id in passages}
+    looked_up = ((q.question_id, by_text.get(q.question.replace("?", "").lower())) for q in listed)
+    return Passages(passages, {key: passage for key, passage in looked_up if passage is not None})
+
+
+def records(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of a table, few at a time as Python objects."""
+    for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+        yield from batch.to_pylist()
+
+
 def build_prompt(
     question: Question,
     template: str,
@@ -82,7 +224,7 @@ def build_prompt(
         blocks.append(block(template, demonstration.question, text, demonstration.answer))
     passage = passages.asked.get(question.question_id) if passages else None
     blocks.append(block(template, question.question, passage.text if passage else ""))
-    return join_blocks(blocks)
+    return _BLANK_LINE.join(blocks)
 
 
 def block(template: str, question: str, passage_text: str = "", answer: str | None = None) -> str:
@@ -90,11 +232,6 @@ def block(template: str, question: str, passage_text: str = "", answer: str | No
     before = "" if is_blank(passage_text) else f"{passage_text}{_BLANK_LINE}"
     behind = "" if answer is None else f" {answer}"
     return f"{before}{bare_prompt(question, template)}{behind}"
-
-
-def join_blocks(blocks: Sequence[str]) -> str:
-    """Blocks to a prompt."""
-    return _BLANK_LINE.join(blocks)
 
 
 def bare_prompt(question: str, template: str) -> str:
@@ -157,16 +294,11 @@ class Demonstrations:
         relation = question.relation or _NO_RELATION
         if prompt.draw == "per_question":
             return self._draw(question.question_id, relation, prompt, question)
-        shared = self._draw_for_relation(relation, prompt)
-        if any(_is_same(drawn, question) for drawn in shared):
-            return self._draw(relation, relation, prompt, question)
-        return shared
-
-    def _draw_for_relation(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
-        """The draw for all questions of a relation, except those that are drawn themselves."""
         key = (relation, prompt.shots, prompt.demonstrations_from)
-        if key not in self._shared:
+        if key not in self._shared:  # the draw for all questions of a relation that are not drawn themselves
             self._shared[key] = self._draw(relation, relation, prompt, None)
+        if any(_is_same(drawn, question) for drawn in self._shared[key]):
+            return self._draw(relation, relation, prompt, question)
         return self._shared[key]
 
     def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:

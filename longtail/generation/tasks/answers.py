@@ -14,11 +14,13 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from longtail.generation.backends.base import Generation
-from longtail.generation.engine.task import Generate, ModelInput, Plan, Request, Sample, Scope, Task
-from longtail.generation.prompts.build import Demonstrations, Passages, Question, build_prompt
-from longtail.generation.prompts.endings import FIRST_LINE
-from longtail.generation.prompts.inputs import (
+from longtail.generation.backends.base import Decoding, Generation
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope, Task
+from longtail.generation.prompts.build import (
+    Demonstrations,
+    Passages,
+    Question,
+    build_prompt,
     first_passages,
     passages_of_questions,
     read_generated_passages,
@@ -26,22 +28,23 @@ from longtail.generation.prompts.inputs import (
     read_questions,
     read_wordings,
 )
+from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.generation.tasks.imported import import_passages, score_answers
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    QuestionTask,
+    answer_decoding,
     background_columns,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
-    end_of,
-    generation_columns,
-    request_end,
     template_of,
+    text_decoding,
     text_of,
 )
-from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
+from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.lake import Outcome
@@ -61,39 +64,37 @@ class AskedQuestion(QuestionItem):
         read = [passage.passage_id for passage in passages.of(self.question.question_id)]
         before = [passages.shown.get(question.question_id) for question in self.shown]
         return {
+            **QuestionItem.ingredients(self),
             "passage_id": read[0] if read else None,
             "passage_ids": read or None,
-            "demonstration_ids": self.demonstration_ids(),
             "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
         }
 
 
-class Answers(Task):
+class Answers(QuestionTask):
     """A question without a passage of the method gets no row and is counted."""
 
     table = "answers"
     keys = ("dataset", "question_id", "prompt")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.answer_prompts)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.answer_prompts
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.method_record
-        inputs = [lake.content("questions")]
-        if method.kind == RETRIEVAL:
-            inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
-        if before := self.source_table(scope):
-            inputs.append(lake.content(before, scope.model.name))
-        return inputs
+        method, content = scope.method_record, scope.lake.content
+        is_retrieval = method.kind == RETRIEVAL
+        passages = [content("retrieved_passages", method.name), content("passages")] if is_retrieval else []
+        return [*super().inputs(scope), *passages]
 
     def source_table(self, scope: Scope) -> str | None:
         return "generated_passages" if scope.method_record.kind == BACKGROUND else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.method_record
-        prompts = [
-            _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
-        ]
+        method, prompts = scope.method_record, []
+        for prompt in by_name(scope.study.prompts_of(method.name)):
+            carries_passages = prompt.shots and method.kind != MEMORY
+            looked_up = [prompt.reference_demos] if carries_passages else []
+            prompts.append([*decisive_prompt(prompt, scope.model), *looked_up])
         return decisive_keys(
             scope.study,
             *prompts,
@@ -106,12 +107,16 @@ class Answers(Task):
         """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
         study = scope.study
         by_dataset = read_questions(study, scope.lake)
-        passages = _passages(scope)
+        method, passages = scope.method_record, None
+        if method.kind == RETRIEVAL:
+            retrieved = read_passages(scope.lake, method, scope.n_apart)
+            passages = retrieved if scope.n_apart else first_passages(retrieved)
+        elif method.kind == BACKGROUND:
+            passages = read_generated_passages(scope.lake, scope.model.name)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(scope.method_record.name))
-        n_new = study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, request_end(scope.model))
+        prompts = by_name(study.prompts_of(method.name))
+        request = Request(answer_decoding(scope.model, study.max_new_tokens))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
@@ -121,10 +126,6 @@ class Answers(Task):
         progress.done()
         return plan
 
-    def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        return item.ingredients() | columns
-
     def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers, scored by our rules."""
         return score_answers(scope, run_id)
@@ -133,7 +134,7 @@ class Answers(Task):
 def plan_answers(
     model: Model,
     prompts: Sequence[Prompt],
-    request: Generate,
+    request: Request,
     questions: Mapping[str, Sequence[Question]],
     passages: Mapping[str, Mapping[str, Any]] | None,
     seed: int,
@@ -193,29 +194,11 @@ def ask(
                 yield group, question, pool.draw(question, prompt)
 
 
-def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
-    carries_passages = bool(prompt.shots) and method.kind != MEMORY
-    looked_up = [prompt.reference_demos] if carries_passages else []
-    return [*decisive_prompt(prompt, model), *looked_up]
-
-
-def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
-    """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = scope.method_record
-    if method.kind == RETRIEVAL:
-        passages = read_passages(scope.lake, method, scope.n_apart)
-        return passages if scope.n_apart else first_passages(passages)
-    if method.kind == BACKGROUND:
-        return read_generated_passages(scope.lake, scope.model.name)
-    return None
-
-
 def _ask_from_memory(
-    scope: Scope, prompts: Sequence[Prompt], request_for: Callable[[str], Request]
+    task: QuestionTask, scope: Scope, request_for: Callable[[str], Request]
 ) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
-    study = scope.study
-    questions = read_questions(study, scope.lake)
-    return ask(scope.model, prompts, questions, study.seed, request_for, study.drawn_as)
+    study, questions = scope.study, read_questions(scope.study, scope.lake)
+    return ask(scope.model, task.prompts(study), questions, study.seed, request_for, study.drawn_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,38 +218,25 @@ class WordedQuestion(QuestionItem):
         return ModelInput(build_prompt(worded, self.group.template, self.shown))
 
 
-class ParaphraseAnswers(Task):
-    """Without a prompt that asks paraphrases the table is empty."""
+class ParaphraseAnswers(QuestionTask):
+    """The answers to all wordings of a question."""
 
     table = "paraphrase_answers"
     keys = ("dataset", "question_id", "paraphrase_id", "prompt")
+    reads = ("questions", "paraphrases")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.paraphrase_prompts)
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
-
-    def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.paraphrase_prompts)]
-        return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.paraphrase_prompts
 
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
-        n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, request_end(scope.model))
+        request = Request(answer_decoding(scope.model, scope.study.max_new_tokens))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
-            for group, question, shown in _ask_from_memory(
-                scope, scope.study.paraphrase_prompts, lambda _: request
-            )
+            for group, question, shown in _ask_from_memory(self, scope, lambda _: request)
             for number, wording in wordings.get((group.dataset, question.question_id), ())
         ])  # fmt: skip
-
-    def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        return {"demonstration_ids": item.demonstration_ids(), **columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,49 +245,42 @@ class SampledQuestion(QuestionItem):
 
     @property
     def request(self) -> Request:
-        sampling = cast(Sample, self.group.request)
-        return dataclasses.replace(sampling, seeded_by=(*sampling.seeded_by, self.question.question_id))
+        asked = self.group.request
+        return dataclasses.replace(asked, seeded_by=(*asked.seeded_by, self.question.question_id))
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, sample and prompt."""
         return QuestionItem.key(self, part) | {"sample": part}
 
+    def ingredients(self) -> dict[str, Any]:
+        """Also how its answers are drawn."""
+        decoding = cast(Decoding, self.group.request.decoding)
+        return QuestionItem.ingredients(self) | {"temperature": decoding.temperature}
 
-class SampledAnswers(Task):
-    """Without a prompt that asks samples the table is empty."""
+
+class SampledAnswers(QuestionTask):
+    """Several answers to a question, drawn at a temperature."""
 
     table = "sampled_answers"
     keys = ("dataset", "question_id", "sample", "prompt")
     capability = SAMPLE
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.sample_prompts)
-
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.sample_prompts
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        study = scope.study
-        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(study.sample_prompts)]
-        sampling = [study.sampling.n, study.sampling.temperature]
-        return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
+        sampling = scope.study.sampling
+        return {**super().decisive(scope), "sampling": [sampling.n, sampling.temperature]}
 
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
-        study, end = scope.study, request_end(scope.model)
-        n_new = study.max_new_tokens + scope.model.thinking_tokens
-        n, temperature = study.sampling.n, study.sampling.temperature
+        study, sampling = scope.study, scope.study.sampling
+        greedy = answer_decoding(scope.model, study.max_new_tokens)
+        drawn = dataclasses.replace(greedy, temperature=sampling.temperature)
         asked = _ask_from_memory(
-            scope,
-            study.sample_prompts,
-            lambda drawn_as: Sample(n, temperature, n_new, (study.seed, drawn_as), end),
+            self, scope, lambda drawn_as: Request(drawn, sampling.n, (study.seed, drawn_as))
         )
         return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
-
-    def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
-        temperature = cast(Sample, item.group.request).temperature
-        return {"demonstration_ids": item.demonstration_ids(), "temperature": temperature, **columns}
 
 
 class GeneratedPassages(Task):
@@ -329,17 +292,13 @@ class GeneratedPassages(Task):
     def is_asked(self, study: Study) -> bool:
         return study.writes_background
 
-    def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
-
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         tokens = scope.study.background_tokens
         return decisive_keys(scope.study, [BACKGROUND_TEMPLATE], background_tokens=tokens)
 
     def plan(self, scope: Scope) -> Plan[QuestionItem]:
         """Ordered by dataset and question_id."""
-        n_new = scope.study.background_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, end_of(scope.model, FIRST_LINE))
+        request = Request(text_decoding(scope.model, scope.study.background_tokens, FIRST_LINE))
         return Plan([
             QuestionItem(group, question)
             for dataset, questions in read_questions(scope.study, scope.lake).items()

@@ -23,18 +23,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
-from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
-from longtail.generation.prompts.build import Passage, bare_prompt, block
-from longtail.generation.prompts.endings import FIRST_LINE, cut_text
-from longtail.generation.prompts.inputs import (
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope
+from longtail.generation.prompts.build import (
+    Passage,
+    bare_prompt,
+    block,
     read_candidates,
     read_passages_of_wordings,
     read_questions,
     read_wordings,
 )
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    QuestionTask,
     by_name,
     decisive_keys,
     decisive_prompt,
@@ -50,19 +53,10 @@ from longtail.study.models import Model
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
 
-
-@dataclass(frozen=True)
-class _Form:
-    """What a model reads of a pattern (None: it cannot be asked), and how the targets of each list begin."""
-
-    reads: Callable[[str], str | None]
-    begins: tuple[str, ...]
-
-
-_FORMS = {
-    CLOZE_PREFIX: _Form(prefix_of, (" ",)),
-    CLOZE_T5: _Form(put_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
-}
+_READS: dict[str, Callable[[str], str | None]] = {CLOZE_PREFIX: prefix_of, CLOZE_T5: put_sentinel}
+"""What a model reads of a pattern; None: it cannot be asked."""
+_BEGINS = {CLOZE_PREFIX: (" ",), CLOZE_T5: (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")}
+"""How the targets of each list begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,10 @@ class ClozeQuery(QuestionItem):
         """Dataset, question, paraphrase and prompt."""
         return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
 
+    def ingredients(self) -> dict[str, Any]:
+        """Its passages."""
+        return {"passage_ids": [passage.passage_id for passage in self.passages] or None}
+
     def prompt(self) -> ModelInput:
         """The pattern in its template, behind its passage or apart from its passages."""
         if self.reads_apart:
@@ -88,19 +86,19 @@ class ClozeQuery(QuestionItem):
         return ModelInput(block(self.group.template, self.text, before))
 
 
-class CandidateAnswers(Task):
-    """Without a prompt that asks candidates the table is empty. A pattern without a passage of the method gets no row."""
+class CandidateAnswers(QuestionTask):
+    """A pattern without a passage of the method gets no row."""
 
     table = "candidate_answers"
     keys = ("dataset", "question_id", "paraphrase_id", "prompt")
     capability = SCORE
+    reads = ("questions", "paraphrases", "candidates")
 
-    def is_asked(self, study: Study) -> bool:
-        return bool(study.candidate_prompts)
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        return study.candidate_prompts
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.method_record
-        inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+        lake, method, inputs = scope.lake, scope.method_record, super().inputs(scope)
         if method.kind == RETRIEVAL and _prompts(scope):
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         return inputs
@@ -130,10 +128,15 @@ class CandidateAnswers(Task):
         for (dataset, questions), prompt in itertools.product(
             read_questions(scope.study, lake).items(), prompts
         ):
-            template, reads = template_of(prompt, scope.model), _FORMS[prompt.format].reads
+            template, reads = template_of(prompt, scope.model), _READS[prompt.format]
             free = Decoding(scope.study.max_new_tokens)
             groups = {
-                relation: Group(dataset, prompt.name, template, Score(targets(prompt.format, names), free))
+                relation: Group(
+                    dataset,
+                    prompt.name,
+                    template,
+                    Request(candidates=targets(prompt.format, names), free=free),
+                )
                 for (asked, relation), names in candidates.items()
                 if asked == dataset
             }
@@ -158,19 +161,21 @@ class CandidateAnswers(Task):
         names = item.candidates
         order = rank_candidates(result.scores, len(names))
         scores = [result.scores[place] for place in order]
+        best = scores[0].log_likelihood
         gold = [
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
         return {
             "free_generation": (free := cut_text(storable(result.text), FIRST_LINE).strip()),
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
-            "passage_ids": [passage.passage_id for passage in item.passages] or None,
+            **item.ingredients(),
             "prediction": names[order[0] % len(names)],
-            "log_likelihood": scores[0].log_likelihood,
+            "log_likelihood": best,
             "prediction_tokens": scores[0].n_tokens,
             "mean_log_likelihood": scores[0].mean,
-            "margin": scores[0].log_likelihood - scores[1].log_likelihood if scores[1:] else None,
-            "confidence": confidence([score.log_likelihood for score in scores]),
+            "margin": best - scores[1].log_likelihood if scores[1:] else None,
+            # the softmax of the likeliest (SPEC §11)
+            "confidence": 1 / math.fsum(math.exp(score.log_likelihood - best) for score in scores),
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
@@ -202,11 +207,6 @@ def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list
     return list(best.values())
 
 
-def confidence(log_likelihoods: Sequence[float]) -> float:
-    """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
-    return 1 / math.fsum(math.exp(value - log_likelihoods[0]) for value in log_likelihoods)
-
-
 def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
     """What the model may write behind what it reads in a format, list by list."""
-    return tuple(f"{begin}{candidate}" for begin in _FORMS[format_].begins for candidate in candidates)
+    return tuple(f"{begin}{candidate}" for begin in _BEGINS[format_] for candidate in candidates)

@@ -6,27 +6,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope, Task
 from longtail.generation.prompts.build import (
     Question,
     block,
+    first_passages,
     first_step_prompt,
     long_form_prompt,
     one_step_prompt,
+    read_passages,
+    read_questions,
+    records,
     reference_parts,
     second_step_prompt,
     split_answer,
 )
 from longtail.generation.prompts.endings import END, FIRST_LINE, cut_text
-from longtail.generation.prompts.inputs import first_passages, read_passages, read_questions, records
 from longtail.generation.tasks.imported import import_generations
-from longtail.generation.tasks.questions import end_of, storable, text_of
+from longtail.generation.tasks.questions import storable, text_decoding, text_of
 from longtail.prompt_formats import FORMATS, GROUNDING_PROMPTS, NULL, REFERENCE
 from longtail.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from longtail.storage.lake import Outcome
@@ -40,49 +44,37 @@ _REFERENCE_TEMPERATURE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class GroundedItem:
+class GroundedQuestion:
     """A question by one method, with its passage: blank where it is asked from memory. `turns`: the text around the
-    model's prompts, by its chat template if the study gives any."""
+    model's prompts, by its chat template if the study gives any. `grounding_prompt`: None in the first step, which asks
+    for the answer alone. `answer`: that of the first step, None where there is one step."""
 
     dataset: str
     method: str
     question: Question
     passage: str
-    request: Generate | Sample
+    request: Request
     turns: str
     assembly: str
-
-    def key(self, part: int) -> dict[str, Any]:
-        """Dataset, question and method."""
-        return {"dataset": self.dataset, "question_id": self.question.question_id, "method": self.method}
-
-    def prompt(self) -> ModelInput:
-        """The passage, then the text that asks."""
-        return ModelInput(
-            self.turns.replace(PROMPT_PLACE, block(FORMATS["question"], self.text(), self.passage))
-        )
-
-    def text(self) -> str:
-        """The prompt of the first step: for the answer alone."""
-        return first_step_prompt(self.question.question, self.assembly)
-
-
-@dataclass(frozen=True, slots=True)
-class GroundedQuestion(GroundedItem):
-    """A question under a grounding prompt. `answer`: that of the first step, None where there is one step."""
-
-    grounding_prompt: str
     end_task: str
     is_small: bool
+    grounding_prompt: str | None = None
     answer: str | None = None
 
     def key(self, part: int) -> dict[str, Any]:
-        """Dataset, question, method and grounding prompt."""
-        return GroundedItem.key(self, part) | {"grounding_prompt": self.grounding_prompt}
+        """Dataset, question and method, and the grounding prompt in the table that has that column."""
+        key = {"dataset": self.dataset, "question_id": self.question.question_id, "method": self.method}
+        return key if self.grounding_prompt is None else key | {"grounding_prompt": self.grounding_prompt}
 
-    def text(self) -> str:
-        """For a long answer, for an explanation of the first step's answer, or for answer and explanation."""
+    def prompt(self) -> ModelInput:
+        """The passage, then the text that asks."""
+        asked = block(FORMATS["question"], self._text(), self.passage)
+        return ModelInput(self.turns.replace(PROMPT_PLACE, asked))
+
+    def _text(self) -> str:
         question, name, how = self.question.question, self.grounding_prompt, self.assembly
+        if name is None:
+            return first_step_prompt(question, how)
         if self.end_task == ROUGE_L:
             return long_form_prompt(question, name, how, is_small=self.is_small)
         if self.answer is None:
@@ -90,7 +82,22 @@ class GroundedQuestion(GroundedItem):
         return second_step_prompt(question, self.answer, name, how)
 
 
-class GroundedAnswers(Task):
+class _GroundedTask(Task):
+    def inputs(self, scope: Scope) -> list[str]:
+        content, methods = scope.lake.content, map(scope.study.method, _grounding(scope).methods)
+        passages = [
+            content("retrieved_passages", method.name) for method in methods if not method.is_parametric
+        ]
+        return [*super().inputs(scope), *passages, *([content("cited_passages")] if passages else [])]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        """What decides the rows of both tables: among others each method, and whether it cuts its passages."""
+        study, grounding = scope.study, _grounding(scope)
+        methods = [[name, study.method(name).cuts_last_sentence] for name in grounding.methods]
+        return {"methods": methods, "seed": study.seed, "turns": grounding.turns_of(scope.model.name)}
+
+
+class GroundedAnswers(_GroundedTask):
     """Empty for models that are asked in one step. A question without a passage of the method gets no row."""
 
     table = "grounded_answers"
@@ -99,31 +106,25 @@ class GroundedAnswers(Task):
     def is_asked(self, study: Study) -> bool:
         return any(_first_step_datasets(study, model) for model in study.models)
 
-    def inputs(self, scope: Scope) -> list[str]:
-        return _content_of_questions(scope)
-
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        grounding = _grounding(scope)
         return {
+            **super().decisive(scope),
             "datasets": [dataset.name for dataset in _first_step_datasets(scope.study, scope.model)],
-            "methods": _decisive_methods(scope),
-            "seed": scope.study.seed,
             "max_new_tokens": scope.study.max_new_tokens,
-            "prompt": first_step_prompt("{question}", grounding.assembly),
-            "turns": grounding.turns_of(scope.model.name),
+            "prompt": first_step_prompt("{question}", _grounding(scope).assembly),
         }
 
-    def plan(self, scope: Scope) -> Plan[GroundedItem]:
+    def plan(self, scope: Scope) -> Plan[GroundedQuestion]:
         """Ordered by dataset, method (as in the study) and question_id."""
         datasets = _first_step_datasets(scope.study, scope.model)
         return Plan(*_plan_questions(scope, datasets, scope.study.max_new_tokens, FIRST_LINE))
 
-    def row(self, model: Model, item: GroundedItem, part: int, result: Generation) -> Mapping[str, Any]:
+    def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(text_of(result, model))
         return {"raw_text": storable(result.raw_text), "answer": cut_text(text, FIRST_LINE).strip()}
 
 
-class GroundedGenerations(Task):
+class GroundedGenerations(_GroundedTask):
     """Without a grounding prompt the table is empty. The texts end where the model ends them. A question without a
     passage of the method gets no row and is counted."""
 
@@ -133,13 +134,6 @@ class GroundedGenerations(Task):
     def is_asked(self, study: Study) -> bool:
         return bool(study.grounding_prompts)
 
-    def inputs(self, scope: Scope) -> list[str]:
-        before = self.source_table(scope)
-        return [
-            *_content_of_questions(scope),
-            *([scope.lake.content(before, scope.model.name)] if before else []),
-        ]
-
     def source_table(self, scope: Scope) -> str | None:
         return "grounded_answers" if _first_step_datasets(scope.study, scope.model) else None
 
@@ -147,20 +141,18 @@ class GroundedGenerations(Task):
         grounding = _grounding(scope)
         how = grounding.assembly
         return {
+            **super().decisive(scope),
             "datasets": [[name, end_task] for name, end_task in _end_tasks(scope.study).items()],
-            "methods": _decisive_methods(scope),
-            "seed": scope.study.seed,
             "prompts": [
                 [name, GROUNDING_PROMPTS[name].behind(how)] for name in scope.study.grounding_prompts
             ],
             "steps": grounding.steps_of(scope.model.name),
-            "turns": grounding.turns_of(scope.model.name),
             "texts": [
                 one_step_prompt("{question}", NULL, how),
                 second_step_prompt("{question}", "{answer}", NULL, how),
                 long_form_prompt("{question}", NULL, how, is_small=True),
             ],
-            "max_new_tokens": _request(scope, grounding.max_new_tokens, END).max_new_tokens,
+            "max_new_tokens": grounding.max_new_tokens + scope.model.thinking_tokens,
         }
 
     def plan(self, scope: Scope) -> Plan[GroundedQuestion]:
@@ -170,12 +162,24 @@ class GroundedGenerations(Task):
         """
         study, n_new = scope.study, _grounding(scope).max_new_tokens
         questions, n_without = _plan_questions(scope, study.grounded_datasets, n_new, END)
-        return Plan(list(_items(scope, questions)), n_without * len(study.grounding_prompts))
+        answers: dict[tuple[str, ...], str] = {}
+        if before := self.source_table(scope):
+            columns = ["dataset", "question_id", "method", "answer"]
+            rows = records(scope.lake.read(before, scope.model.name, columns))
+            answers = {(row["dataset"], row["question_id"], row["method"]): row["answer"] for row in rows}
+        items = []
+        for _, group in itertools.groupby(
+            questions, key=lambda question: (question.dataset, question.method)
+        ):
+            for name, question in itertools.product(study.grounding_prompts, list(group)):
+                answer = answers.get(tuple(question.key(0).values()))
+                if answer is not None or not question.is_small or question.end_task == ROUGE_L:
+                    items.append(dataclasses.replace(question, grounding_prompt=name, answer=answer))
+        return Plan(items, n_without * len(study.grounding_prompts))
 
     def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        golds = item.question.gold_answers
-        text = storable(text_of(result, model))
-        return _columns(item.grounding_prompt, item.end_task, golds, item.answer, text)
+        golds, name = item.question.gold_answers, item.grounding_prompt or NULL
+        return _columns(name, item.end_task, golds, item.answer, storable(text_of(result, model)))
 
     def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""
@@ -188,25 +192,6 @@ class GroundedGenerations(Task):
             )
 
         return import_generations(scope, run_id, columns, [end_tasks, self.code_version()])
-
-
-def _items(scope: Scope, questions: Sequence[GroundedItem]) -> Iterator[GroundedQuestion]:
-    study = scope.study
-    first = _first_answers(scope) if _first_step_datasets(study, scope.model) else {}
-    is_small = _grounding(scope).steps_of(scope.model.name) == 2
-    end_tasks = _end_tasks(study)
-    for (dataset, _), group in itertools.groupby(
-        questions, key=lambda question: (question.dataset, question.method)
-    ):
-        together, end_task = list(group), end_tasks[dataset]
-        needs_answer = is_small and end_task != ROUGE_L
-        for name, question in itertools.product(study.grounding_prompts, together):
-            answer = first.get(tuple(question.key(0).values()))
-            if answer is not None or not needs_answer:
-                shared = {field: getattr(question, field) for field in GroundedItem.__slots__}
-                yield GroundedQuestion(
-                    **shared, grounding_prompt=name, end_task=end_task, is_small=is_small, answer=answer
-                )
 
 
 def _end_tasks(study: Study) -> dict[str, str]:
@@ -230,18 +215,17 @@ def _columns(
         "answer": answer,
         "explanation": explanation,  # None where it cannot be told apart
         "is_parsed": explanation is not None,
-        **_scores(end_task, golds, (explanation if answer is None else answer) or ""),
+        end_task: float(_SCORES[end_task]((explanation if answer is None else answer) or "", golds)),
         **_by_reference(end_task, golds, text if first_answer is None else f"{first_answer};{text}"),
     }
 
 
-def _scores(end_task: str, golds: Sequence[str], text: str) -> dict[str, float]:
-    """The one score by which the dataset is judged (SPEC §9)."""
-    if end_task == ROUGE_L:
-        return {ROUGE_L: rouge_l(text, golds)}
-    if end_task == F1:
-        return {F1: hotpot_f1(text, golds)}
-    return {EXACT_MATCH: float(is_exact_match(text, golds))}
+_SCORES: dict[str, Callable[[str, Sequence[str]], float]] = {
+    ROUGE_L: rouge_l,
+    F1: hotpot_f1,
+    EXACT_MATCH: is_exact_match,
+}
+"""The one score by which a dataset is judged (SPEC §9)."""
 
 
 def _by_reference(end_task: str, golds: Sequence[str], text: str) -> dict[str, Any]:
@@ -251,13 +235,6 @@ def _by_reference(end_task: str, golds: Sequence[str], text: str) -> dict[str, A
     answer, explanation = reference_parts(text)
     score = token_f1(answer, golds) if end_task == F1 else float(is_exact_match(answer, golds))
     return {"reference_explanation": explanation, "kilt_score": score}
-
-
-def _first_answers(scope: Scope) -> dict[tuple[str, ...], str]:
-    """From (dataset, question_id, method) to the answer of the first step."""
-    columns = ["dataset", "question_id", "method", "answer"]
-    rows = records(scope.lake.read("grounded_answers", scope.model.name, columns))
-    return {(row["dataset"], row["question_id"], row["method"]): row["answer"] for row in rows}
 
 
 def _grounding(scope: Scope) -> Grounding:
@@ -272,27 +249,24 @@ def _first_step_datasets(study: Study, model: Model) -> list[Dataset]:
     return [dataset for dataset in study.grounded_datasets if study.end_task_of(dataset) != ROUGE_L]
 
 
-def _request(scope: Scope, max_new_tokens: int, end: str) -> Generate | Sample:
-    """One greedy text; the authors' code draws the texts of services at a temperature."""
-    max_new_tokens, end = max_new_tokens + scope.model.thinking_tokens, end_of(scope.model, end)
-    if _grounding(scope).assembly == REFERENCE and scope.model.service is not None:
-        return Sample(1, _REFERENCE_TEMPERATURE, max_new_tokens, (scope.study.seed,), end)
-    return Generate(max_new_tokens, end)
-
-
 def _plan_questions(
     scope: Scope, datasets: Iterable[Dataset], max_new_tokens: int, end: str
-) -> tuple[list[GroundedItem], int]:
+) -> tuple[list[GroundedQuestion], int]:
     """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
-    have no passage of a method."""
-    grounding, request = _grounding(scope), _request(scope, max_new_tokens, end)
-    questions = read_questions(scope.study, scope.lake)
-    records_of = [scope.study.method(name) for name in grounding.methods]
+    have no passage of a method. The authors' code draws the texts of services at a temperature."""
+    study, grounding = scope.study, _grounding(scope)
+    greedy = text_decoding(scope.model, max_new_tokens, end)
+    request = Request(greedy)
+    if grounding.assembly == REFERENCE and scope.model.service is not None:
+        drawn = dataclasses.replace(greedy, temperature=_REFERENCE_TEMPERATURE)
+        request = Request(drawn, seeded_by=(study.seed,))
+    turns, is_small = grounding.turns_of(scope.model.name), grounding.steps_of(scope.model.name) == 2
+    questions = read_questions(study, scope.lake)
     passages_of = {
         method.name: None if method.is_parametric else first_passages(read_passages(scope.lake, method, 0))
-        for method in records_of
+        for method in map(study.method, grounding.methods)
     }
-    items: list[GroundedItem] = []
+    items: list[GroundedQuestion] = []
     n_without = 0
     for dataset, (method, passages) in itertools.product(datasets, passages_of.items()):
         by_question = None if passages is None else passages.get(dataset.name, {})
@@ -301,22 +275,10 @@ def _plan_questions(
                 n_without += 1
                 continue
             passage = "" if by_question is None else by_question[question.question_id].text
-            turns = grounding.turns_of(scope.model.name)
+            how, end_task = grounding.assembly, study.end_task_of(dataset)
             items.append(
-                GroundedItem(dataset.name, method, question, passage, request, turns, grounding.assembly)
+                GroundedQuestion(
+                    dataset.name, method, question, passage, request, turns, how, end_task, is_small
+                )
             )
     return items, n_without
-
-
-def _content_of_questions(scope: Scope) -> list[str]:
-    """Content hashes of the lake tables that `_plan_questions` reads."""
-    methods = [scope.study.method(name) for name in _grounding(scope).methods]
-    retrievers = [method.name for method in methods if not method.is_parametric]
-    content = scope.lake.content
-    passages = [content("cited_passages")] if retrievers else []
-    return [content("questions"), *(content("retrieved_passages", name) for name in retrievers), *passages]
-
-
-def _decisive_methods(scope: Scope) -> list[list[Any]]:
-    """Each grounding method, and whether it cuts its passages."""
-    return [[name, scope.study.method(name).cuts_last_sentence] for name in _grounding(scope).methods]

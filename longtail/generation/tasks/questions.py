@@ -1,4 +1,4 @@
-"""What tasks that ask the study's questions have in common: items, what decides them, and the columns of a text.
+"""What tasks that ask the study's questions share: their items, what decides their rows, and the columns of a text.
 
 An item holds ids and records that items share, never a prompt: its text is built when it is asked for.
 """
@@ -6,21 +6,16 @@ An item holds ids and records that items share, never a prompt: its text is buil
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longtail.generation.backends.base import LENGTH, Generation
-from longtail.generation.engine.task import ModelInput, Request
-from longtail.generation.prompts.build import (
-    Passages,
-    Question,
-    background_passage_id,
-    build_prompt,
-)
+from longtail.generation.backends.base import LENGTH, Decoding, Generation
+from longtail.generation.engine.task import ModelInput, Request, Scope, Task
+from longtail.generation.prompts.build import Passages, Question, background_passage_id, build_prompt
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, cut_text
 from longtail.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
-from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import has_answer, has_answer_popqa, score_answer
 from longtail.scoring.model_answer import THINKING_CUT, ModelAnswer, NoAnswerError, is_declined
 from longtail.study.models import Model
@@ -68,9 +63,31 @@ class QuestionItem:
         apart = passages.apart.get(self.question.question_id, ()) if passages else ()
         return ModelInput(text, tuple(passage.text for passage in apart))
 
-    def demonstration_ids(self) -> list[str]:
-        """question_ids of the demonstrations, in the prompt's order."""
-        return [question.question_id for question in self.shown]
+    def ingredients(self) -> dict[str, Any]:
+        """The columns that say what is in the prompt: here its demonstrations, in their order."""
+        return {"demonstration_ids": [question.question_id for question in self.shown]}
+
+
+class QuestionTask(Task):
+    """A table of answers to the study's questions; empty without `prompts`."""
+
+    @abstractmethod
+    def prompts(self, study: Study) -> Sequence[Prompt]:
+        """The prompts of the study that ask for its rows."""
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(self.prompts(study))
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(self.prompts(scope.study))]
+        return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
+
+    def row(self, model: Model, item: Any, part: int, result: Any) -> Mapping[str, Any]:
+        answer = answer_of(result, model)
+        golds, declines = item.question.gold_answers, item.group.declines
+        columns = answer_columns(answer.text, golds, model, declines, answer.is_declined or None)
+        confidence = dataclasses.asdict(result.confidence) if result.confidence else {}
+        return {**item.ingredients(), **columns, "raw_text": storable(result.raw_text), **confidence}
 
 
 def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
@@ -108,16 +125,17 @@ def answer_end(model: Model) -> str:
     return SENTENCE if model.rambles else FIRST_LINE
 
 
-def request_end(model: Model) -> str:
-    """Where a request for an answer may stop: for a model that thinks, behind its reasoning. A service stops at lines
-    alone, and its paid answers keep that key unless their confidence is asked for, which is that of the part kept."""
+def answer_decoding(model: Model, max_new_tokens: int) -> Decoding:
+    """How an answer is asked for. A service stops at lines alone, and its paid answers keep that key unless their
+    confidence is asked for, which is that of the part kept."""
     is_line = model.service is not None and not model.service.log_probabilities and not model.thinking_tokens
-    return end_of(model, FIRST_LINE if is_line else answer_end(model))
+    return text_decoding(model, max_new_tokens, FIRST_LINE if is_line else answer_end(model))
 
 
-def end_of(model: Model, end: str) -> str:
-    """An end, behind the reasoning of a model that thinks."""
-    return f"{AFTER_THINKING}{end}" if model.thinking_tokens else end
+def text_decoding(model: Model, max_new_tokens: int, end: str) -> Decoding:
+    """How a text is asked for, which a model that thinks writes behind its reasoning, with tokens of its own for that."""
+    end = f"{AFTER_THINKING}{end}" if model.thinking_tokens else end
+    return Decoding(max_new_tokens + model.thinking_tokens, end=end)
 
 
 def answer_of(generation: Generation, model: Model) -> ModelAnswer:
@@ -136,20 +154,6 @@ def text_of(generation: Generation, model: Model) -> str:
     if answer.is_declined:
         raise NoAnswerError(_DECLINED)
     return answer.text
-
-
-def generation_columns(
-    generation: Generation, gold_answers: Sequence[str], model: Model, declines: Sequence[str]
-) -> dict[str, Any]:
-    """A generated answer: its text's columns, and how sure the model was of it. Errors: `NoAnswerError`."""
-    answer = answer_of(generation, model)
-    columns = answer_columns(answer.text, gold_answers, model, declines, answer.is_declined or None)
-    return columns | {"raw_text": storable(generation.raw_text)} | confidence_columns(generation.confidence)
-
-
-def confidence_columns(confidence: Confidence | None) -> dict[str, Any]:
-    """The columns of a confidence; none, which makes them null, where it is not known."""
-    return {} if confidence is None else dataclasses.asdict(confidence)
 
 
 def answer_columns(

@@ -22,8 +22,7 @@ from longtail.embedding.lake_tables import (
 )
 from longtail.embedding.vectors import Vectors
 from longtail.errors import LakeError
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases, build_questions
 from longtail.relations.relation import by_name, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.models import Embeddings

@@ -92,19 +92,3 @@ def test_what_is_kept_of_a_complete_text_does_not_change_with_more(raw: str, mor
 def test_an_incomplete_first_line_can_still_change(raw: str) -> None:
     if not is_complete(raw, FIRST_LINE):
         assert any(cut_answer(raw + tail) != cut_answer(raw) for tail in ("x", "\nx"))
-
-
-@pytest.mark.parametrize(
-    ("raw", "is_over"),
-    [
-        (" Paris. It is", True),
-        (" Paris. It", False),
-        (" Paris.", False),
-        (" Mr. Smith went", False),
-        (" Paris\n", True),
-        (" Paris", False),
-    ],
-)
-def test_a_sentence_is_over_once_the_word_behind_it_is_known(raw: str, is_over: bool) -> None:
-    assert is_complete(raw, SENTENCE) == is_over
-    assert not is_complete(raw, END)

@@ -13,9 +13,9 @@ import pytest
 from hand_lake import METHODS, QUESTIONS, fill, hand_study
 
 from longtail.errors import LakeError
-from longtail.generation.engine.task import Generate, Item, Plan, Scope
-from longtail.generation.prompts.build import Demonstrations
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.backends.base import Decoding
+from longtail.generation.engine.task import Item, Plan, Request, Scope
+from longtail.generation.prompts.build import Demonstrations, read_questions
 from longtail.generation.tasks.answers import AskedQuestion
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake
@@ -87,7 +87,7 @@ def test_wordings_and_samples_stand_behind_the_demonstrations_of_their_question(
     assert len(worded) > len(asked)
     for row in worded:
         own = asked[row.question.question_id]
-        assert row.demonstration_ids() == own.demonstration_ids()
+        assert row.ingredients()["demonstration_ids"] == own.ingredients()["demonstration_ids"]
         before, _, last = row.prompt().text.rpartition("\n\n")
         assert before == own.prompt().text.rpartition("\n\n")[0]
         assert last == f"Q: {row.wording} A:"
@@ -118,7 +118,7 @@ def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
         "demonstration_ids": [], "demonstration_passage_ids": [],
     }  # fmt: skip
     assert row.prompt().text == "Q: What is the capital of Utopia? A:"
-    assert row.request == Generate(15)
+    assert row.request == Request(Decoding(15))
     assert row.question.gold_answers == ("Amaurot", "Amaurote")
 
 

@@ -146,26 +146,3 @@ def test_any_interleaving_ends_like_one_run(
         again = MAKERS[table](planned(folder, Step(last, 1, 0), stream))
         assert again.was_current
         assert ledger_lines(folder) == lines
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    budgets=st.lists(st.integers(0, 14), max_size=5),
-    crashes=st.lists(st.integers(1, 9), max_size=5),
-    table=st.sampled_from(TABLES),
-)
-def test_no_budget_is_ever_overrun(
-    budgets: list[int], crashes: list[int], table: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with home(tmp_path_factory.mktemp("money")) as folder:
-        fill_lake(Lake(planned(folder, Step("one prompt", 0, None), True).home.lake), 3)
-        for n_affordable, fail_on_call in zip(budgets, crashes, strict=False):
-            before = len(ledger_lines(folder))
-            step = Step("one prompt", fail_on_call, n_affordable)
-            with pytest.raises(BackendError):
-                MAKERS[table](planned(folder, step, stream=True))
-            assert len(ledger_lines(folder)) <= max(before, n_affordable)
-        outcome = MAKERS[table](planned(folder, Step("one prompt", 0, 15), stream=True))
-        assert not outcome.was_current
-        assert len(ledger_lines(folder)) == 15
-        assert outcome.notes["cost_usd"] == pytest.approx(15 * PRICE)

@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.generation.backends.base import Identity
+from longtail.generation.backends.base import Decoding, Identity
 from longtail.generation.engine.job import (
     Distinct,
     batches,
@@ -18,14 +18,14 @@ from longtail.generation.engine.job import (
     distinct_works,
     signature,
 )
-from longtail.generation.engine.task import Generate, ModelInput, Request, Sample, Score
+from longtail.generation.engine.task import ModelInput, Request
 
 PROMPTS = st.lists(
     st.text(max_size=80) | st.text(max_size=3).map(lambda text: "shared " * 40 + text), max_size=60
 )
 
 
-GREEDY = Generate(15)
+GREEDY = Request(Decoding(15))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,10 @@ def test_a_batch_is_about_twice_the_tokens_or_one_row(prompts: list[str], batch_
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.booleans()), max_size=30))
 def test_samples_of_a_prompt_are_one_work(asked: list[tuple[str, int, bool]]) -> None:
     """Items seeded alike share their samples, and more samples begin with the same ones."""
-    rows = [Row(prompt, Sample(n, 0.5, 15, ("one" if first else "other",))) for prompt, n, first in asked]
+    rows = [
+        Row(prompt, Request(Decoding(15, 0.5), n, ("one" if first else "other",)))
+        for prompt, n, first in asked
+    ]
     found = distinct(rows)
     assert {work.prompt_hash for work in found.works} == {
         hashlib.sha256(prompt.encode()).hexdigest() for prompt, _, _ in asked
@@ -85,9 +88,9 @@ def test_samples_of_a_prompt_are_one_work(asked: list[tuple[str, int, bool]]) ->
 def test_a_prompt_with_other_candidates_passages_or_endings_is_another_work() -> None:
     rows = [
         Row("a"),
-        Row("a", Generate(15, "end")),
-        Row("a", Score((" b",))),
-        Row("a", Score((" b", " c"))),
+        Row("a", Request(Decoding(15, end="end"))),
+        Row("a", Request(candidates=(" b",))),
+        Row("a", Request(candidates=(" b", " c"))),
         Row("a", passages=("b",)),
         Row("a", passages=("b", "c")),
     ]
@@ -112,7 +115,7 @@ def test_prompts_with_the_same_demonstrations_are_neighbours() -> None:
     prompts = [head + f"Q: {draw.random()} A:" for head in heads for _ in range(20)]
     draw.shuffle(prompts)
     ((batch, _),) = batches(distinct([Row(prompt) for prompt in prompts]).works, 100_000)
-    order = [prompts[work.item].split(" ")[0] for work in batch]
+    order = [work.item.prompt().text.split(" ")[0] for work in batch]
     assert sum(before != after for before, after in pairwise(order)) == len(heads) - 1
 
 

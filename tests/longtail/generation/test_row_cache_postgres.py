@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from longtail.generation.backends.base import CandidateScore, Generation, Identi
 from longtail.generation.engine import row_cache
 from longtail.generation.engine.row_cache import DATABASE, CachedRow, RowCache, merge
 from longtail.generation.tasks.registry import needs_of_models
-from longtail.scoring.confidence import Confidence
+from longtail.scoring.model_answer import Confidence
 from longtail.storage import postgres
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.study.file import load_study
@@ -104,28 +102,6 @@ def test_a_small_race_of_the_caches_finds_all_rows(control: Control) -> None:
     assert race_caches(os.environ[DATABASE], n_rows=40, per_batch=20) > 0
 
 
-def write(name: str, own: str) -> None:
-    rng = random.Random(own)
-    with opened(name) as cache:
-        # The same keys at about the same time, each process in an order of its own.
-        for start in range(0, 400, 20):
-            numbers = rng.sample(range(start, start + 20), 20)
-            kept = cache.store({key(number): row(f"{own} {number}") for number in numbers})
-            assert kept == cache.find(kept)
-
-
-def test_processes_that_start_together_see_one_result_for_each_key(control: Control) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=write, args=("together", own)) for own in "abc"]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    with opened("together") as cache:
-        assert len(cache.find(map(key, range(400)))) == 400
-
-
 def test_a_batch_waits_for_another_of_the_same_rows_and_gives_those_back(control: Control) -> None:
     rows = {key(2): row("later"), key(1): row("later")}
     with opened("orders") as one, opened("orders") as other, ThreadPoolExecutor(1) as pool:
@@ -162,17 +138,6 @@ def test_a_restart_of_the_server_is_waited_for(
         assert not storing.is_alive()
         assert cache.find([key(1), key(2)]).keys() == {key(1), key(2)}
     assert "does not answer; waiting" in caplog.text
-
-
-def test_a_server_that_is_away_between_two_caches_is_waited_for(control: Control) -> None:
-    with opened("first of two") as cache:
-        cache.store({key(1): row("before")})
-    control("stop")
-    back = threading.Timer(1.0, control, ["start"])
-    back.start()
-    with opened("first of two") as cache:
-        assert cache.find([key(1)]) == {key(1): row("before")}
-    back.join()
 
 
 def test_settings_of_the_role_do_not_end_a_batch_that_waits_for_another_process(

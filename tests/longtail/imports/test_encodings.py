@@ -20,7 +20,7 @@ from longtail.imports.formats.questions.entity_questions import read_entity_ques
 from longtail.imports.formats.questions.popqa import read_popqa
 from longtail.imports.formats.questions.table import read_questions
 from longtail.parsing.line_files import RejectedRows
-from longtail.reference.nq_open import read_nq_open
+from longtail.reference.linking import read_nq_open
 from longtail.relations.relation import relation_names, relation_set
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Import

@@ -13,8 +13,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.imports.formats.questions.pararel import FACTS, PATTERNS, find_files, read_pararel
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.build import build_paraphrases, build_questions, describe_cloze_queries
 from longtail.storage.lake import Lake
 from tests.imported_files import study_of_files
 from tests.real_data import REAL_DATA, needs_real_data

@@ -16,8 +16,8 @@ from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.imports.formats.answers.table import FORMAT, read_answers
 from longtail.imports.formats.questions.table import make_id, read_questions
 from longtail.imports.results import ImportedAnswer
-from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import score_answer
+from longtail.scoring.model_answer import Confidence
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Import, Results
 from longtail.study.parts import read_part

@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 
 from longtail.embedding.lake_tables import compare_paraphrases
 from longtail.errors import SourceError
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.prompts.build import read_questions
 from longtail.imports.datasets import select_questions
 from longtail.imports.format import ImportedDataset, QuestionFormat
-from longtail.questions.build import Choice, build_questions, choose_questions, relation_order
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import (
+    Choice,
+    build_paraphrases,
+    build_questions,
+    choose_questions,
+    relation_order,
+)
 from longtail.relations.relation import relation_set
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.lake import Lake

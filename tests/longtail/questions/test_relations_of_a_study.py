@@ -1,4 +1,4 @@
-"""A study's own relations, from an RDF file: questions, wordings and passages, and what a change of their file redoes."""
+"""A study's own relations, from an RDF file: questions, wordings and passages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases, build_questions
 from longtail.retrieval.passages import build_passages
-from longtail.storage.lake import Lake, Outcome
+from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 
@@ -52,17 +51,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def made(folder: Path, log: logging.Logger) -> tuple[Lake, dict[str, Outcome]]:
+def test_the_files_relations_make_questions_wordings_and_passages(folder: Path, log: logging.Logger) -> None:
     study = load_study(folder / "study.yaml")
     lake = Lake(study.home.lake)
     lake.ensure_schemas()
-    stages = (ingest_triples, ingest_entities, build_questions, build_paraphrases, build_passages)
-    outcomes = [stage(study, lake, log) for stage in stages]
-    return lake, {outcome.table: outcome for outcome in outcomes}
-
-
-def test_the_files_relations_make_questions_wordings_and_passages(folder: Path, log: logging.Logger) -> None:
-    lake, _ = made(folder, log)
+    for stage in (ingest_triples, ingest_entities, build_questions, build_paraphrases, build_passages):
+        stage(study, lake, log)
     questions = lake.read("questions").to_pylist()
     assert {row["question_id"]: (row["relation"], row["question"], row["objects"]) for row in questions} == {
         "Q1-P108": ("employer", "Who does Ada work for?", ["Acme"]),
@@ -76,24 +70,3 @@ def test_the_files_relations_make_questions_wordings_and_passages(folder: Path, 
     ]  # fmt: skip
     texts = {row["entity_id"]: row["text"] for row in lake.read("passages").to_pylist()}
     assert texts == {"Q1": "Ada works for Acme. Ada studied at Yale and Oslo."}  # an award has no statement
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "stale"),
-    [
-        ("# Three properties", "# Some properties", set()),
-        ("does [subj] work for", "is [subj] working for", {"questions", "paraphrases"}),
-        ("Who employs", "By whom is", {"paraphrases"}),
-        ("works for [obj]", "serves [obj]", {"passages"}),
-        ("alma mater", "school", {"triples", "entities", "questions", "paraphrases", "passages"}),
-    ],
-)
-def test_a_change_of_the_file_redoes_what_reads_it(
-    folder: Path, log: logging.Logger, old: str, new: str, stale: set[str]
-) -> None:
-    made(folder, log)
-    text = (folder / "relations.yaml").read_text()
-    assert text.count(old) == 1
-    (folder / "relations.yaml").write_text(text.replace(old, new))
-    _, outcomes = made(folder, log)
-    assert {table for table, outcome in outcomes.items() if not outcome.was_current} == stale

@@ -9,10 +9,8 @@ from datetime import date
 
 import pytest
 
-from longtail.questions.build import build_questions
-from longtail.questions.frequencies import measure_frequencies
-from longtail.questions.paraphrases import build_paraphrases
-from longtail.questions.sampling import sample_facts
+from longtail.questions.build import build_paraphrases, build_questions
+from longtail.questions.sampling import measure_frequencies, sample_facts
 from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study

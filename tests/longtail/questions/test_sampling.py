@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.questions.build import build_questions
-from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.sampling import (
     clean_popularity,
+    measure_frequencies,
     median_factor,
     sample_facts,
     sample_triples,

@@ -1,18 +1,27 @@
-"""From a file to lake rows: mentions by name, views of articles outside the lake, linked shares, and the study's keys."""
+"""From a file of NQ-open to lake rows: mentions by name, views of articles outside the lake, shares, keys."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from longtail.errors import LakeError, SourceError, StudyError
-from longtail.reference.linking import by_names, by_titles, describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.linking import (
+    by_names,
+    by_titles,
+    describe_linking,
+    import_reference_questions,
+    link_reference_questions,
+    read_nq_open,
+)
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.reference.service import Annotation
 from longtail.sandbox.world import World
-from longtail.study.imports import TagMe
 from tests.longtail.reference.conftest import LOG, MONTHS, Make
 
 
@@ -36,7 +45,7 @@ def test_names_of_one_entity_link_and_ambiguous_names_are_reported() -> None:
         ("kim", "Q4", None, 1),
     ]
     assert [row["position"] for row in rows] == [0, 1, 2]
-    assert {(row["question_id"], row["linker"], row["rho"]) for row in rows} == {("7", "names", None)}
+    assert {(row["question_id"], row["linker"]) for row in rows} == {("7", "names")}
 
 
 def test_annotations_above_the_threshold_in_the_order_of_the_text() -> None:
@@ -123,14 +132,6 @@ def test_linked_shares_are_counted_by_reason(make: Make, world: World) -> None:
     assert outcome.notes == {"nq/all": "2 of 4"}
 
 
-def test_the_keys_of_the_study(make: Make) -> None:
-    study, _ = make(["q"], tagme={"token_env": "MY_TOKEN", "min_rho": 0.1, "url": "https://tag.example/tag"})
-    (one,) = study.reference_questions
-    assert one.tagme == TagMe("https://tag.example/tag", "MY_TOKEN", 0.1)
-    assert make(["q"], tagme={})[0].reference_questions[0].tagme == TagMe()
-    assert make(["q"])[0].reference_questions[0].tagme is None
-
-
 @pytest.mark.parametrize(
     ("tagme", "words"),
     [
@@ -138,9 +139,7 @@ def test_the_keys_of_the_study(make: Make) -> None:
         ({"url": "https://me:secret@tag.example"}, "tagme.url: may hold no user name, password or query"),
         ({"url": "https://tag.example/tag?gcube-token=secret"}, "may hold no user name, password or query"),
         ({"token_env": "secret-token"}, "tagme.token_env: must be the name of an environment variable"),
-        ({"min_rho": 2}, "tagme.min_rho: must be a number above"),
         ({"token": "secret"}, "tagme.token: unknown key"),
-        ("yes", "tagme must be a mapping"),
     ],
 )
 def test_keys_that_are_refused(make: Make, tagme: Any, words: str) -> None:
@@ -150,20 +149,79 @@ def test_keys_that_are_refused(make: Make, tagme: Any, words: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def written(folder: Path, *lines: object) -> Path:
+    path = folder / "NQ-open.dev.jsonl"
+    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    path.write_bytes(b"\n".join(texts))
+    return path
+
+
+def question(text: str, *answers: str) -> dict[str, Any]:
+    return {"question": text, "answer": list(answers)}
+
+
+def test_a_line_number_identifies_a_question(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        question("who wrote it ", "Ann", "Ann", " "),
+        b"",
+        {"question": "where", "answer": [], "def_correct_predictions": ["x"]},
+    )
+    assert read_nq_open(path) == (
+        [
+            {"question_id": "1", "question": "who wrote it", "gold_answers": ["Ann"]},
+            {"question_id": "3", "question": "where", "gold_answers": []},
+        ],
+        [],
+    )
+
+
+def test_unusable_lines_are_put_aside_with_a_reason(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, question("q", "a"), b"{", [1], question("q", "b"), {"question": "no answer"},
+        question("  ", "a"), {"question": "q2", "answer": "text"}, b'{"question": "\xe9", "answer": []}',
+    )  # fmt: skip
+    found, rejected = read_nq_open(path)
+    assert [row["question_id"] for row in found] == ["1"]
+    assert {row.row_key.split()[-1]: row.reason.split(":")[0] for row in rejected} == {
+        "2": "not JSON",
+        "3": "a JSON object was expected",
+        "4": "repeated question",
+        "5": "key answer",
+        "6": "key question",
+        "7": "key answer",
+        "8": "not JSON",
+    }
+
+
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("content", "words"),
     [
-        (
-            [{"name": "world", "format": "nq_open", "path": "x"}],
-            "'world' is the name of a dataset; choose another",
-        ),
-        ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' appears twice"),
-        ([{"name": "a", "format": "nq", "path": "x"}], "'nq' is not one of: nq_open"),
-        ([{"name": "a", "format": "nq_open"}], "path, path_env or url must name the file"),
-        ([], "must be a list with at least one entry"),
+        (b"", "is empty"),
+        (b'{"question": 1}\n', "holds no question that can be used; NQ-open.dev.jsonl row 1: key question"),
+        ('{"question": "q", "answer": []}'.encode("utf-16"), "UTF-16"),
     ],
 )
-def test_entries_that_are_refused(make: Make, entries: Any, words: str) -> None:
-    with pytest.raises(StudyError) as caught:
-        make(["q"], reference_questions=entries)
+def test_files_of_another_format_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "NQ-open.dev.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=str(path)) as caught:
+        read_nq_open(path)
     assert words in str(caught.value)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is a folder; name one file"):
+        read_nq_open(tmp_path)
+
+
+@settings(deadline=None)
+@given(texts=st.lists(st.text(max_size=20), max_size=6), answers=st.lists(st.text(max_size=9), max_size=3))
+def test_every_line_is_a_question_or_put_aside(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], answers: list[str]
+) -> None:
+    lines = [question(text, *answers) for text in texts]
+    path = written(tmp_path_factory.mktemp("nq"), question("first"), *lines)
+    found, rejected = read_nq_open(path)
+    assert len(found) + len(rejected) == 1 + len(texts)
+    assert len({row["question"] for row in found}) == len(found)

@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from longtail.errors import LongtailError, SourceError
-from longtail.reference.linking import describe_linking, link_reference_questions
-from longtail.reference.nq_open import import_reference_questions
+from longtail.errors import SourceError
+from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
 from longtail.reference.service import article_title, read_annotations
 from longtail.sandbox.services import TAGME_PATH, TAGME_TOKEN
 from longtail.sandbox.world import World
@@ -180,15 +179,6 @@ def test_without_a_token_nothing_is_requested(
     with pytest.raises(SourceError, match="environment variable MY_TOKEN is not set"):
         link_reference_questions(study, lake, LOG)
     assert not server.requests
-
-
-def test_a_full_disk_is_one_clear_error(live: Any, client: HttpClient) -> None:
-    study, lake = live
-    folder = study.home.cache
-    folder.mkdir(parents=True)
-    (folder / "links").write_text("a file where the folder should be")
-    with pytest.raises(LongtailError, match="links"):
-        link_reference_questions(study, lake, LOG, client)
 
 
 @pytest.mark.parametrize(

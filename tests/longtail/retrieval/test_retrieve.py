@@ -19,10 +19,9 @@ import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.errors import IndexMissingError, LakeError, StudyError
-from longtail.generation.prompts.inputs import first_passages, read_passages, read_wordings
+from longtail.generation.prompts.build import first_passages, read_passages, read_wordings
 from longtail.methods import METHODS
-from longtail.questions.build import build_questions
-from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.build import build_paraphrases, build_questions, describe_cloze_queries
 from longtail.retrieval import retrieve
 from longtail.retrieval.base import Context, Query, load_retriever
 from longtail.retrieval.indexes import Index, build_index

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from longtail.errors import LakeError
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.build import build_paraphrases
 from longtail.retrieval.base import Context, Query, Results, Retriever
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages

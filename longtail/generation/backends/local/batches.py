@@ -36,7 +36,7 @@ from longtail.generation.backends.local.loading import LoadedModel
 from longtail.generation.backends.local.scoring import Continuation
 from longtail.generation.prompts.endings import answer_start
 from longtail.models.limits import first_line, is_out_of_memory
-from longtail.scoring.confidence import Confidence
+from longtail.scoring.model_answer import Confidence
 from longtail.study.models import BATCH_TOKENS
 
 _LOG = logging.getLogger(__name__)

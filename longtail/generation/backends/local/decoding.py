@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from longtail.generation.backends.local.rules import Adjust
 from longtail.generation.prompts.endings import AFTER_THINKING, END, FIRST_LINE, cut_span, is_complete
-from longtail.scoring.confidence import Confidence, confidence_of
+from longtail.scoring.model_answer import Confidence, confidence_of
 
 if TYPE_CHECKING:
     import numpy as np

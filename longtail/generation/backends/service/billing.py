@@ -9,7 +9,7 @@ from fractions import Fraction
 from longtail.generation.backends.base import Generation
 from longtail.generation.backends.service.wire import Answer, Answered, Post, Redactor
 from longtail.generation.prompts.endings import cut_span
-from longtail.scoring.confidence import confidence_of_part
+from longtail.scoring.model_answer import confidence_of_part
 from longtail.study.prices import Price
 
 _MARGIN = Fraction(1, 10**9)

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from longtail.generation.backends.base import Decoding
 from longtail.generation.prompts.endings import AFTER_THINKING, END
-from longtail.scoring.confidence import Token, read_tokens
+from longtail.scoring.model_answer import Token, read_tokens
 from longtail.study.models import Model, Service
 from longtail.transfer.http import retry_after_seconds, snippet, unix_seconds
 

@@ -29,7 +29,7 @@ from longtail.imports.results import (
 from longtail.methods import memory_method
 from longtail.needs import check_package
 from longtail.parsing.line_files import RejectedRows
-from longtail.scoring.confidence import confidence_of_part, read_tokens
+from longtail.scoring.model_answer import confidence_of_part, read_tokens
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
 from longtail.study.parts import Part

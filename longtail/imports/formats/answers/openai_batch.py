@@ -18,7 +18,7 @@ from longtail.imports.records import MOST_ASIDE, check_keys, read_json_lines
 from longtail.imports.results import ImportedAnswer, Questions, answer_of, only_one
 from longtail.methods import memory_method
 from longtail.parsing.line_files import RejectedRows
-from longtail.scoring.confidence import confidence_of_part, read_tokens
+from longtail.scoring.model_answer import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

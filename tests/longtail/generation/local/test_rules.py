@@ -17,7 +17,7 @@ from longtail.generation.backends.base import Decoding, Generation, Identity, id
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local.rules import FOLLOWED, REFUSED
 from longtail.generation.engine.row_cache import row_key
-from longtail.generation.engine.task import Generate
+from longtail.generation.engine.task import Request
 from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 5)}{i} A:" for i in range(9)]
@@ -203,10 +203,10 @@ def test_idle_settings_and_ways_to_search_leave_texts_and_keys_alone(
 def test_settings_that_are_followed_are_in_the_key_and_no_others() -> None:
     plain = Identity("r", "float32", "none", "transformers", "5")
     ruled = Identity("r", "float32", "none", "transformers", "5", "forced_eos_token_id=2")
-    assert row_key("a", plain, Generate(8)) != row_key("a", ruled, Generate(8))
+    assert row_key("a", plain, Request(Decoding(8))) != row_key("a", ruled, Request(Decoding(8)))
     assert ruled.decoding(DECODING) == "v1 greedy first_line max_new_tokens=8 forced_eos_token_id=2"
     # as earlier versions wrote it: their rows stay
-    assert row_key("a" * 64, plain, Generate(15)).hex() == OLD_KEY
+    assert row_key("a" * 64, plain, Request(Decoding(15))).hex() == OLD_KEY
 
 
 def test_every_setting_of_this_transformers_is_known() -> None:

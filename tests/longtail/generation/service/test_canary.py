@@ -13,11 +13,11 @@ from flaky_server import FAULTS, REFUSE, WITHHOLD, FlakyServer
 from served import GREEDY, QUICK, FakeTime, service_model
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Generation
+from longtail.generation.backends.base import Decoding, Generation
 from longtail.generation.backends.openai import OpenAIBackend
 from longtail.generation.backends.service.wire import Redactor
 from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
-from longtail.generation.engine.task import Generate
+from longtail.generation.engine.task import Request
 
 CANARY = "sk-canary-7f3e9a"
 FORMS = (CANARY, "7f3e9a", "canary-")
@@ -68,7 +68,7 @@ def _run(server: FlakyServer, folder: Path, prompts: list[str], written: list[st
             for i, result in backend.stream(prompts, GREEDY, None, names=names, budget_usd=None):
                 written.append(repr(result))
                 if isinstance(result, list) and isinstance(result[0], Generation):
-                    key = row_key(names[i], backend.identity, Generate(GREEDY.max_new_tokens))
+                    key = row_key(names[i], backend.identity, Request(Decoding(GREEDY.max_new_tokens)))
                     cache.store({key: CachedRow(result[0], backend.identity.engine, "origin")})
     except BackendError as error:
         written += [str(error), repr(error), "".join(traceback.format_exception(error))]

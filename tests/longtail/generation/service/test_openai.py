@@ -14,8 +14,7 @@ from served import GREEDY, NAMES, PRICES, PROMPTS, QUICK, WARM, Open, service_mo
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation, Postponed, identify
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, cut_span
-from longtail.scoring.confidence import Confidence, confidence_of_part, read_tokens
-from longtail.scoring.model_answer import ModelAnswer
+from longtail.scoring.model_answer import Confidence, ModelAnswer, confidence_of_part, read_tokens
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])

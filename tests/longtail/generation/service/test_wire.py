@@ -35,7 +35,7 @@ from longtail.generation.backends.service.wire import (
     read_error,
 )
 from longtail.generation.prompts.endings import FIRST_LINE, SENTENCE, cut_answer
-from longtail.generation.tasks.questions import request_end
+from longtail.generation.tasks.questions import answer_decoding
 from longtail.study.models import Model, Service
 
 JSON = st.recursive(
@@ -292,7 +292,8 @@ def test_paid_answers_of_a_rambling_model_keep_their_key_unless_confidence_is_as
     rambling = Model("paid", "m", "openai", rambles=True, service=Service("http://127.0.0.1"))
     measured = dataclasses.replace(rambling, service=Service("http://127.0.0.1", log_probabilities=True))
     local = dataclasses.replace(rambling, backend="transformers", service=None)
-    assert [request_end(model) for model in (rambling, measured, local)] == [FIRST_LINE, SENTENCE, SENTENCE]
+    ends = [answer_decoding(model, 15).end for model in (rambling, measured, local)]
+    assert ends == [FIRST_LINE, SENTENCE, SENTENCE]
 
 
 def _meaning(status: int, content: bytes = b"", headers: dict[str, str] | None = None, now: float = 0.0):
