@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,8 +31,6 @@ STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test
 _PUBLISHING = tuple(f"longtail.{one}" for one in ("warehouse", "statistics", "report", "router"))
 """Packages whose code, with that of their imports, decides what is published."""
 _NAMED = 5
-_TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
-"""The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
 _OUTDATED = """
 with recursive lineage (model, ancestor) as (
     select unique_id, unnest(upstream) from build.audit.results where resource_type = 'model'
@@ -54,6 +50,34 @@ order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), mod
 """Models that were not built again after a dbt run built one of their parents. Two dbt runs never overlap, and one run
 keeps the order."""
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
+_LAST_RUN = """
+select invocation_id, results.unique_id, results.status, results.message
+from audit.invocations
+inner join audit.results using (invocation_id)
+where results.resource_type in ('model', 'test') and results.status != 'skipped'
+    and invocations.number = (select max(number) from audit.invocations) and invocations.finished_at is not null
+"""
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """dbt's word for what became of a node, and what it says about that."""
+
+    status: str
+    message: str
+
+    @property
+    def is_good(self) -> bool:
+        return self.status in _GOOD
+
+
+@dataclass(frozen=True)
+class DbtRun:
+    """A run of dbt: the results of its models and tests, by unique_id, and one line where it failed."""
+
+    invocation_id: str
+    results: Mapping[str, NodeResult]
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -147,15 +171,52 @@ def require_dbt(study: Study, command: str, *options: str) -> None:
         raise PublishError(f"dbt {command} failed: {said[-2000:]}")
 
 
+def run_build(study: Study, command: Sequence[str], show: Callable[[str], object]) -> DbtRun:
+    """Run dbt with the arguments `command`, and `show` each line of its output at once. It ends with this process."""
+    build = study.home.build_warehouse
+    before, said = _read_run(build), ""
+    with subprocess.Popen(
+        [sys.executable, *DBT, *command],
+        cwd=DBT_PROJECT,
+        env={**os.environ, **dbt_environment(study)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                show(line)
+                said += line
+        except BaseException:  # Ctrl-C, which dbt would not notice
+            process.kill()
+            raise
+    run = _read_run(build)
+    results = run.results if run.invocation_id != before.invocation_id else {}
+    if not process.returncode:
+        return replace(run, results=results)
+    failures = [f"{node}: {result.message}" for node, result in results.items() if not result.is_good]
+    reason = "; ".join(failures[:_NAMED]) or said[-2000:]
+    is_full = is_disk_full(said)
+    failure = full_disk(study.home.build, "dbt build") if is_full else f"dbt build failed: {reason}"
+    return replace(run, results=results, failure=" ".join(failure.split()))
+
+
+def _read_run(build: Path) -> DbtRun:
+    """The last finished run of dbt in `build`; without an id where none has finished."""
+    try:
+        with duckdb.connect(str(build), read_only=True) as connection:
+            rows = connection.execute(_LAST_RUN).fetchall()
+    except duckdb.Error:
+        return DbtRun("", {})
+    return DbtRun(rows[0][0] if rows else "", {row[1]: NodeResult(*row[2:]) for row in rows})
+
+
 def clear_build(study: Study, log: logging.Logger) -> None:
-    """Before a build: remove the targets of Dagster's earlier dbt runs, and a warehouse that does not open.
+    """Before a build: remove a warehouse that does not open.
 
     If the disk is full while DuckDB creates the file, the file has no header, and nothing can open it. dbt then makes
     all of it again. A warehouse that another process has open is left alone.
     """
-    for target in (study.home.build / "dbt" / "target").glob("*"):
-        if _TARGET_OF_RUN.search(target.name):
-            shutil.rmtree(target, ignore_errors=True)
     build = study.home.build_warehouse
     if not build.exists():
         return
@@ -181,17 +242,6 @@ def count_rows(build: Path) -> dict[tuple[str, str], int]:
             (schema, name): connection.execute(f'select count(*) from "{schema}"."{name}"').fetchall()[0][0]  # noqa: S608
             for schema, name in tables
         }
-
-
-def read_failures(build: Path) -> dict[str, str]:
-    """What is wrong, by the unique_id of each data test whose last result in `build` was bad. Errors: `duckdb.Error`."""
-    with duckdb.connect(str(build), read_only=True) as connection:
-        return dict(
-            connection.execute(
-                "select unique_id, message from audit.results "
-                "where resource_type = 'test' and status in ('fail', 'warn', 'error')"
-            ).fetchall()
-        )
 
 
 def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:

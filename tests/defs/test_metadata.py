@@ -24,7 +24,7 @@ from tests.in_process_dbt import put_parsed
 def report() -> ModuleType:
     """Dagster's assets of the report. To import them parses the dbt project, unless that is done."""
     put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
-    return importlib.import_module("dagster_project.defs.report")
+    return importlib.import_module("dagster_project.defs.warehouse")
 
 
 def files(folder: Path) -> ReportFiles:
