@@ -25,11 +25,19 @@ from longtail.router.publish import publish_routers
 from longtail.storage.checksums import file_checksum
 from longtail.study.study import Study
 from longtail.tables import TABLES
-from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, NodeResult, clear_build, count_rows, run_build
+from longtail.warehouse.build import (
+    DBT_PROJECT,
+    STUDY_BUILD,
+    NodeResult,
+    clear_build,
+    count_rows,
+    prepare_manifest,
+    project_version,
+    run_build,
+)
 from longtail.warehouse.docs import publish_docs
 from longtail.warehouse.export import export_marts
 from longtail.warehouse.headline import headline, render_headline
-from longtail.warehouse.manifest import prepare_manifest, project_version
 from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from longtail.warehouse.reuse import note_built, plan_build
 from longtail.warehouse.sources import describe_columns

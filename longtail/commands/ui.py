@@ -28,7 +28,7 @@ from longtail.storage.files import atomic_file, temporary_folder
 from longtail.storage.home import PROJECT_ROOT, command, study_file
 from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
-from longtail.warehouse.manifest import prepare_manifest
+from longtail.warehouse.build import prepare_manifest
 
 MODULE = "dagster_project.definitions"
 """What a code server loads; Dagster's name for it is the study's."""

@@ -19,7 +19,7 @@ from longtail.grounding.texts import Hasher, Texts
 from longtail.methods import BACKGROUND
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import add_constants
+from longtail.storage.lake_files import add_constants
 from longtail.study.study import Study
 
 _ROOM = 1 << 22

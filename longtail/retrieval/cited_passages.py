@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import PART_ROWS
+from longtail.storage.lake_files import PART_ROWS
 from longtail.study.study import Study
 from longtail.tables import TABLES
 

@@ -20,7 +20,7 @@ from longtail.imports.wiki import ExcludedPage
 from longtail.parsing.terms import clean_term
 from longtail.storage.files import STAGING
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import PART_ROWS
+from longtail.storage.lake_files import PART_ROWS
 from longtail.tables import TABLES
 
 TABLE = "excluded_pages"

@@ -27,14 +27,15 @@ from longtail.router.decisions import ALL, CONFIDENCE, FEATURES, FORMAT, POPULAR
 from longtail.router.files import Candidate, Entity, names_file, seal
 from longtail.router.service import NAMES
 from longtail.study.study import Study
-from longtail.warehouse.publication import connect_to_publication, publication_of
-from longtail.warehouse.staging import (
+from longtail.warehouse.publication import (
     check_link,
+    connect_to_publication,
     find_version,
     identity_of,
     move_folder,
     next_version,
     point_to,
+    publication_of,
     staging_beside,
 )
 

@@ -1,13 +1,19 @@
-"""Runs dbt on a study: its environment, its command line, and the result of its last run."""
+"""Runs dbt on a study: its environment and command line, its manifest, and the result of its last run.
+
+dbt writes the manifest, from which Dagster knows the assets, in place. On a full disk it would be truncated, and another
+process may read a part of it. So dbt writes it to a folder of its own, from which it is moved when dbt has succeeded.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,10 +21,13 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.storage.files import full_disk, is_disk_full
+from longtail.progress import Progress
+from longtail.storage.files import STAGING, atomic_file, full_disk, is_disk_full, stage, sync
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.storage.home import PROJECT_ROOT, longtail_home
-from longtail.storage.lake_stamps import checksum_of
+from longtail.storage.lake import Lake
+from longtail.storage.lake_files import checksum_of
+from longtail.storage.ownership import only_one
 from longtail.study.study import Study
 from longtail.tables import TABLES
 
@@ -111,7 +120,7 @@ def _lake_files(lake: Path) -> list[tuple[str, str]]:
     """The path in the lake and the checksum of every finished Parquet file of an input table."""
     files = []
     for path in sorted(path for table in TABLES for path in (lake / table).glob("*.parquet")):
-        with contextlib.suppress(FileNotFoundError):  # another run is replacing it
+        with suppress(FileNotFoundError):  # another run is replacing it
             files.append((str(path.relative_to(lake)), checksum_of(path)))
     return files
 
@@ -146,37 +155,17 @@ def dbt_environment(study: Study) -> dict[str, str]:
     }
 
 
-def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run dbt on a study with `args` (as in `["build"]`). Returns its exit code and output, and raises nothing.
+def dbt_command(
+    study: Study, args: Sequence[str], show: Callable[[str], object] = lambda _: None
+) -> subprocess.CompletedProcess[str]:
+    """Run dbt on a study with `args` (as in `["build"]`), and `show` each line of its output at once.
 
-    dbt runs in a separate process, because a DuckDB file is locked by the process that writes it.
+    Returns its exit code and all its output as `stdout`, and raises nothing. dbt runs in a separate process, because a
+    DuckDB file is locked by the process that writes it. It ends with this one.
     """
-    return subprocess.run(
-        [sys.executable, *DBT, *args],
-        cwd=DBT_PROJECT,
-        env={**os.environ, **dbt_environment(study)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def require_dbt(study: Study, command: str, *options: str) -> None:
-    """Run a dbt command that must succeed. Errors: `PublishError`, in one line with dbt's own words."""
-    done = dbt_command(study, ["--quiet", *command.split(), *options])
-    if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())
-        if is_disk_full(said):
-            raise PublishError(full_disk(study.home.build, f"dbt {command}"))
-        raise PublishError(f"dbt {command} failed: {said[-2000:]}")
-
-
-def run_build(study: Study, command: Sequence[str], show: Callable[[str], object]) -> DbtRun:
-    """Run dbt with the arguments `command`, and `show` each line of its output at once. It ends with this process."""
-    build = study.home.build_warehouse
-    before, said = _read_run(build), ""
+    command, said = [sys.executable, *DBT, *args], ""
     with subprocess.Popen(
-        [sys.executable, *DBT, *command],
+        command,
         cwd=DBT_PROJECT,
         env={**os.environ, **dbt_environment(study)},
         stdout=subprocess.PIPE,
@@ -187,18 +176,36 @@ def run_build(study: Study, command: Sequence[str], show: Callable[[str], object
             for line in process.stdout or ():
                 show(line)
                 said += line
-        except BaseException:  # Ctrl-C, which dbt would not notice
+        except BaseException:  # Ctrl-C: else the end of dbt would be waited for
             process.kill()
             raise
-    run = _read_run(build)
-    results = run.results if run.invocation_id != before.invocation_id else {}
-    if not process.returncode:
-        return replace(run, results=results)
-    failures = [f"{node}: {result.message}" for node, result in results.items() if not result.is_good]
-    reason = "; ".join(failures[:_NAMED]) or said[-2000:]
-    is_full = is_disk_full(said)
-    failure = full_disk(study.home.build, "dbt build") if is_full else f"dbt build failed: {reason}"
-    return replace(run, results=results, failure=" ".join(failure.split()))
+    return subprocess.CompletedProcess(command, process.returncode, said)
+
+
+def require_dbt(study: Study, command: str, *options: str) -> None:
+    """Run a dbt command that must succeed. Errors: `PublishError`, in one line with dbt's own words."""
+    done = dbt_command(study, ["--quiet", *command.split(), *options])
+    if done.returncode:
+        said = " ".join(done.stdout.split())
+        if is_disk_full(said):
+            raise PublishError(full_disk(study.home.build, f"dbt {command}"))
+        raise PublishError(f"dbt {command} failed: {said[-2000:]}")
+
+
+def run_build(study: Study, command: Sequence[str], show: Callable[[str], object]) -> DbtRun:
+    """Run `dbt build`: as `dbt_command`, with the results of the nodes and, if it failed, the reason in one line."""
+    before = _read_run(study.home.build_warehouse)
+    done = dbt_command(study, command, show)
+    run = _read_run(study.home.build_warehouse)
+    if run.invocation_id == before.invocation_id:
+        run = DbtRun("", {})
+    if not done.returncode:
+        return run
+    if is_disk_full(done.stdout):
+        return replace(run, failure=full_disk(study.home.build, "dbt build"))
+    failures = [f"{node}: {result.message}" for node, result in run.results.items() if not result.is_good]
+    reason = "; ".join(failures[:_NAMED]) or done.stdout[-2000:]
+    return replace(run, failure=f"dbt build failed: {' '.join(reason.split())}")
 
 
 def _read_run(build: Path) -> DbtRun:
@@ -278,3 +285,64 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
             f"models older than their parents: {', '.join(outdated[:_NAMED])}{more}; build them again"
         )
     return BuildVerdict(finished[-1][0], finished[-1][1], tuple(failures))
+
+
+_NOTE = "parsed_from"
+_FILES = ("partial_parse.msgpack", "manifest.json")
+"""Of what dbt writes when it parses, what dbt and Dagster read later."""
+_LOG = logging.getLogger(__name__)
+
+
+def prepare_manifest(study: Study) -> Path:
+    """The path of the study's manifest. dbt writes it, unless it is whole and belongs to this project.
+
+    One process does so, and others wait for it. Errors: `PublishError` with dbt's own words if the project does not
+    parse, or if the disk is full.
+    """
+    project, target = project_version(study), Path(dbt_environment(study)["DBT_TARGET_PATH"])
+    manifest = target / _FILES[-1]
+    if _is_current(study, project, manifest):
+        return manifest
+    with only_one(study.home.locks / "manifest.lock", None):
+        if not _is_current(study, project, manifest):
+            Lake(study.home.lake).ensure_schemas()
+            with Progress(_LOG, "dbt: reading the project"):
+                _parse(study, target)
+            note_parse(study, project)
+    return manifest
+
+
+def _is_current(study: Study, project: str, manifest: Path) -> bool:
+    """Whether the manifest is whole, and the note beside it names this version of the project."""
+    with suppress(OSError, ValueError, TypeError):
+        is_whole = "nodes" in json.loads(manifest.read_bytes())
+        return is_whole and _note(study).read_text(encoding="ascii") == project
+    return False
+
+
+def _parse(study: Study, target: Path) -> None:
+    with stage(target.parent / STAGING, target.name) as folder:
+        folder.mkdir()
+        with suppress(FileNotFoundError):  # what dbt has parsed before, and need not parse again
+            shutil.copy(target / _FILES[0], folder)
+        require_dbt(study, "parse", "--target-path", str(folder))
+        target.mkdir(parents=True, exist_ok=True)
+        for name in _FILES:
+            sync(folder / name)
+            os.replace(folder / name, target / name)
+
+
+def project_version(study: Study) -> str:
+    """A fingerprint of what dbt parses for a study: the project, the study's places, dbt's versions."""
+    packages = [version(package) for package in ("dbt-core", "dbt-duckdb")]
+    return fingerprint(dbt_sources(), dbt_environment(study), packages)
+
+
+def note_parse(study: Study, project: str) -> None:
+    """Note that the study's manifest was parsed from that version of the project."""
+    with atomic_file(_note(study)) as temporary:
+        temporary.write_text(project, encoding="ascii")
+
+
+def _note(study: Study) -> Path:
+    return study.home.build / "dbt" / _NOTE

@@ -1,8 +1,11 @@
-"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file."""
+"""Published files: what a warehouse says about itself (table `publication`, comments), and how a new version appears."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,8 +14,11 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.storage.checksums import RECORD, compare_files
+from longtail.storage.checksums import RECORD, compare_files, record
+from longtail.storage.files import sync
+from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.storage.home import StudyHome, command
+from longtail.storage.ownership import only_one
 
 _UNREADABLE = (
     duckdb.IOException,
@@ -111,7 +117,145 @@ def find_damage(home: StudyHome) -> str | None:
         return str(error)
     pages = (warehouse, home.published_report, home.published_answers, home.published_docs)
     folders = (home.published_export, home.published_router)
-    for record in (*map(record_of, pages), *(folder / RECORD for folder in folders)):
-        for name, wrong in compare_files(record).items():
-            return f"{record.parent / name} {wrong}"
+    for file in (*map(record_of, pages), *(folder / RECORD for folder in folders)):
+        for name, wrong in compare_files(file).items():
+            return f"{file.parent / name} {wrong}"
     return None
+
+
+SCHEMA = "marts"
+
+
+@dataclass(frozen=True)
+class Comment:
+    """The comment of a mart, or of its `column`; `kind` is that of the mart: table or view."""
+
+    mart: str
+    kind: str
+    column: str | None
+    text: str
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal, for statements that take no parameters."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def marts_of(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
+    """Every relation of the database's marts by name: table or view."""
+    return dict(
+        connection.execute(
+            "select table_name, 'table' from duckdb_tables() where database_name = $1 and schema_name = $2 "
+            "union all select view_name, 'view' from duckdb_views() where database_name = $1 and schema_name = $2 "
+            "order by all",
+            [database, SCHEMA],
+        ).fetchall()
+    )
+
+
+def comments_of(
+    connection: duckdb.DuckDBPyConnection, database: str, marts: Collection[str]
+) -> list[Comment]:
+    """The comments of `marts` in a database: first each mart's own comment, then those of its columns, in order."""
+    rows = connection.execute(
+        "with relations as ("
+        "    select table_name, 'table' as kind, comment from duckdb_tables() "
+        "    where database_name = $1 and schema_name = $2 "
+        "    union all select view_name, 'view', comment from duckdb_views() "
+        "    where database_name = $1 and schema_name = $2"
+        "), said as ("
+        "    select table_name, kind, null as column_name, comment, -1 as position from relations "
+        "    union all select table_name, relations.kind, columns.column_name, columns.comment, columns.column_index "
+        "    from duckdb_columns() as columns inner join relations using (table_name) "
+        "    where columns.database_name = $1 and columns.schema_name = $2"
+        ") select table_name, kind, column_name, comment from said "
+        "where comment is not null and list_contains($3, table_name) order by table_name, position",
+        [database, SCHEMA, list(marts)],
+    ).fetchall()
+    return [Comment(*row) for row in rows]
+
+
+def write_comments(
+    connection: duckdb.DuckDBPyConnection,
+    comments: Sequence[Comment],
+    schema: str = SCHEMA,
+    kind: str | None = None,
+) -> None:
+    """Write comments in `schema`, all at once: a call per comment takes twice as long."""
+    connection.execute("".join(f"{statement(comment, schema, kind)};\n" for comment in comments))
+
+
+def statement(comment: Comment, schema: str = SCHEMA, kind: str | None = None) -> str:
+    """The SQL that writes a comment in `schema`, where the relation may have another `kind`."""
+    name = f'{schema}."{comment.mart}"'
+    what = f'column {name}."{comment.column}"' if comment.column else f"{kind or comment.kind} {name}"
+    return f"comment on {what} is {literal(comment.text)}"
+
+
+KEPT_FOLDERS = 2
+
+
+@contextmanager
+def staging_beside(published: Path, name: str) -> Iterator[Path]:
+    """A new folder for the future `published / name`. Removes what a killed process left of the same."""
+    staging = published / f".staging-{name}"
+    with only_one(published / f".lock-{name}", None):
+        shutil.rmtree(staging, ignore_errors=True)
+        folder = staging / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def check_link(target: Path, to: str, again: str) -> None:
+    """Errors: `PublishError` if something else than a link `to` versions is at `target`, which must not be replaced."""
+    if target.exists() and not target.is_symlink():
+        raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
+
+
+def next_version(folder: Path, identity: str) -> str:
+    """The name of the next version in `folder`, whose content `identity` tells from any other.
+
+    It begins with a number that counts publications, so that versions sorted by name are in the order of publication: no
+    clock decides which one is the newest.
+    """
+    numbers = (path.name.partition("-")[0] for path in folder.glob("*-*"))
+    number = max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
+    return f"{number:06d}-{identity}"
+
+
+def find_version(folder: Path, identity: str) -> Path | None:
+    """The newest version in `folder` with this identity whose files all are as they were recorded."""
+    same = sorted(folder.glob(f"*-{identity}"))
+    return same[-1] if same and not compare_files(same[-1] / RECORD) else None
+
+
+def identity_of(publication: Publication, package: str, *settings: object) -> str:
+    """What a version is made from: a publication, the code of `package` and of its imports, `settings`."""
+    made_from = (publication.invocation_id, publication.published_at.isoformat())
+    return fingerprint(made_from, folder_version(package), code_version(package), settings)[:16]
+
+
+def move_folder(new: Path, folder: Path) -> None:
+    """Give a finished folder its place among the versions; its files are recorded and on the disk first."""
+    record(new)
+    (new / RECORD).chmod(0o444)
+    for path in (*new.rglob("*"), new):
+        sync(path)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(new, folder)
+    sync(folder.parent)
+
+
+def point_to(target: Path, folder: Path, staging: Path) -> None:
+    """Make `target` a link to `folder` in one step, and delete older versions except the previous one."""
+    link = staging / "link"
+    link.symlink_to(folder.relative_to(target.parent))
+    os.replace(link, target)
+    sync(target.parent)
+    others = sorted(other for other in folder.parent.iterdir() if other != folder)
+    for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -27,10 +27,18 @@ from longtail.storage.files import sync
 from longtail.storage.fingerprints import fingerprint, folder_version
 from longtail.study.study import Study
 from longtail.warehouse.build import BuildVerdict, dbt_sources, read_verdict
-from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
-from longtail.warehouse.publication import log_of, record_of
+from longtail.warehouse.publication import (
+    SCHEMA,
+    comments_of,
+    literal,
+    log_of,
+    marts_of,
+    next_version,
+    record_of,
+    staging_beside,
+    write_comments,
+)
 from longtail.warehouse.sources import describe_column
-from longtail.warehouse.staging import next_version, staging_beside
 
 KEPT_VERSIONS = 3
 STORAGE_VERSION = "v1.0.0"

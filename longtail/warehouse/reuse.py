@@ -25,10 +25,9 @@ from typing import Any
 import duckdb
 
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.storage.lake_stamps import checksum_of
+from longtail.storage.lake_files import checksum_of
 from longtail.study.study import Study
-from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD
-from longtail.warehouse.manifest import prepare_manifest, project_version
+from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, prepare_manifest, project_version
 
 _PACKAGES = ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow")
 _SETTINGS = ("dbt_project.yml", "profiles.yml")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from longtail.errors import SourceError
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake import QuarantinedRow
-from longtail.storage.lake_rows import add_constants
+from longtail.storage.lake_files import add_constants
 from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
 from longtail.wikimedia.dump_store import dump_identity, page_view_dump, user_page_view_dump

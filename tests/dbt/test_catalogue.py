@@ -14,7 +14,7 @@ import pytest
 from longtail import open_warehouse
 from longtail.storage.home import PROJECT_ROOT
 from longtail.tables import TABLES
-from longtail.warehouse.comments import literal
+from longtail.warehouse.publication import literal
 from tests.warehouses import AWKWARD, published_study
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from longtail.router import load_router
 from longtail.storage.lake import Lake
-from longtail.storage.lake_stamps import metadata_of, seal, stamp_of
+from longtail.storage.lake_files import metadata_of, seal, stamp_of
 from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (

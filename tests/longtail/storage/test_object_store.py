@@ -17,7 +17,7 @@ from longtail.errors import LakeError
 from longtail.progress import current
 from longtail.storage import object_store
 from longtail.storage.lake import Lake, QuarantinedRow
-from longtail.storage.lake_stamps import checksum_of
+from longtail.storage.lake_files import checksum_of
 from longtail.storage.object_store import ObjectStore, check_store
 from tests.object_stores import BUCKET, S3Server, s3_server
 

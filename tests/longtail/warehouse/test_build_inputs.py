@@ -12,8 +12,7 @@ import pytest
 from longtail.study.imports import NO_LICENCE, Import, Place
 from longtail.study.study import Study
 from longtail.warehouse import manifest
-from longtail.warehouse.build import warehouse_inputs
-from longtail.warehouse.manifest import project_version
+from longtail.warehouse.build import project_version, warehouse_inputs
 from tests.lakes import LakePlan, make_study
 
 
