@@ -86,11 +86,11 @@ def test_only_one_process_at_a_time_makes_the_tables_of_the_history(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     study = load_study(small_study(tmp_path, "fake:digest"))
 
-    def opened() -> None:
+    def opened(*_: str) -> None:
         with only_one(study.home.home / "locks/history.lock", "is held"):
             pass
 
-    monkeypatch.setattr(dg.DagsterInstance, "get", opened)
+    monkeypatch.setattr(dg.DagsterInstance, "from_config", opened)
     with pytest.raises(LongtailError, match="is held"), open_instance(study):
         pass
     opened()
@@ -143,6 +143,7 @@ def test_small_files_of_a_home_are_whole_or_unchanged(
     assert settings.read_bytes() == (PROJECT_ROOT / "dagster.yaml").read_bytes()
     assert sorted(path.name for path in study.home.home.rglob("*") if path.is_file()) == [
         "dagster.yaml",
+        "run.yaml",
         "study_file",
     ]
 

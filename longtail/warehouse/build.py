@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,8 @@ order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), mod
 """
 """Models that were not built again after a dbt run built one of their parents. Two dbt runs never overlap, and one run
 keeps the order."""
+_DONE = re.compile(r"(?:\S+\s+)?\d+ of (\d+) (?:PASS|OK)(?! hook)")
+_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
 _LAST_RUN = """
 select invocation_id, results.unique_id, results.status, results.message
@@ -193,9 +196,27 @@ def require_dbt(study: Study, command: str, *options: str) -> None:
 
 
 def run_build(study: Study, command: Sequence[str], show: Callable[[str], object]) -> DbtRun:
-    """Run `dbt build`: as `dbt_command`, with the results of the nodes and, if it failed, the reason in one line."""
+    """Run `dbt build`: as `dbt_command`, with the results of the nodes and, if it failed, the reason in one line.
+
+    What fails is logged as soon as dbt says so, and how far it is.
+    """
     before = _read_run(study.home.build_warehouse)
-    done = dbt_command(study, command, show)
+    steps: list[Progress] = []
+
+    def follow(line: str) -> None:
+        show(line)
+        if _TROUBLE.search(line):
+            _LOG.warning("dbt: %s", line.strip())
+        elif done := _DONE.match(line):
+            if not steps:
+                steps.append(Progress(_LOG, "dbt: models and tests", int(done[1])))
+            steps[0].add(1)
+
+    try:
+        done = dbt_command(study, command, follow)
+    finally:
+        for step in steps:
+            step.done()
     run = _read_run(study.home.build_warehouse)
     if run.invocation_id == before.invocation_id:
         run = DbtRun("", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import duckdb
@@ -67,15 +68,20 @@ def test_a_failing_build_reports_its_models_and_then_fails_and_the_repository_is
     assert sorted((PROJECT_ROOT / "dbt").rglob("*")) == before
 
 
-def test_dbt_on_a_full_disk_and_one_that_does_not_begin_fail_with_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_what_dbt_says_becomes_progress_and_failures_and_one_line_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     study = make_study(tmp_path, UNANSWERED)
     said: list[str] = []
     for python, reason in (
         ("raise OSError(28, 'No space left on device')", f"dbt build: {study.home.build}: the disk is full"),
-        ("exit('no such\\noption')", "dbt build failed: no such option"),
+        (
+            "print('1 of 1 OK hook: longtail.on-run-start.0', '1 of 9 OK created', '4 of 9 ERROR creating',"
+            " '3 of 9 PASS valid', 'Done. ERROR=1', sep='\\n'); exit('no such\\noption')",
+            "dbt build failed: 1 of 1 OK hook",
+        ),
     ):
         monkeypatch.setattr("longtail.warehouse.build.DBT", ("-c", python))
         run = run_build(study, (), said.append)
@@ -83,4 +89,7 @@ def test_dbt_on_a_full_disk_and_one_that_does_not_begin_fail_with_one_line(
         assert run.failure is not None
         assert run.failure.startswith(reason)
         assert "\n" not in run.failure
-    assert "option\n" in said
+    assert said[-1] == "option\n"
+    told = [record.getMessage() for record in caplog.records if record.name == "longtail.warehouse.build"]
+    assert told[-2] == "dbt: 4 of 9 ERROR creating"
+    assert told[-1].startswith("dbt: models and tests: 2 of 9 in ")

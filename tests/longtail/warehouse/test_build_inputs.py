@@ -11,7 +11,7 @@ import pytest
 
 from longtail.study.imports import NO_LICENCE, Import, Place
 from longtail.study.study import Study
-from longtail.warehouse import manifest
+from longtail.warehouse import build
 from longtail.warehouse.build import project_version, warehouse_inputs
 from tests.lakes import LakePlan, make_study
 
@@ -57,7 +57,7 @@ def test_another_dbt_parses_the_project_again(study: Study, monkeypatch: pytest.
     before = project_version(study)
     for package in ("dbt-core", "dbt-duckdb"):
         with monkeypatch.context() as patch:
-            patch.setattr(manifest, "version", lambda name, of=package: "0" if name == of else version(name))
+            patch.setattr(build, "version", lambda name, of=package: "0" if name == of else version(name))
             assert project_version(study) != before
 
 

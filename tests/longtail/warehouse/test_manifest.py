@@ -15,7 +15,7 @@ from longtail.errors import PublishError
 from longtail.storage.files import STAGING
 from longtail.study.file import load_study
 from longtail.study.study import Study
-from longtail.warehouse import manifest
+from longtail.warehouse import build
 from tests.journeys.commands import small_study
 
 WHOLE = json.dumps({"nodes": {}})
@@ -35,13 +35,13 @@ def dbt(monkeypatch: pytest.MonkeyPatch, parse: Callable[[Path], object]) -> Non
         (folder / "partial_parse.msgpack").write_bytes(b"")
         parse(folder / "manifest.json")
 
-    monkeypatch.setattr(manifest, "require_dbt", run)
+    monkeypatch.setattr(build, "require_dbt", run)
 
 
 def test_nobody_sees_a_manifest_that_dbt_still_writes(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     dbt(monkeypatch, lambda file: file.write_text(WHOLE))
-    path = manifest.prepare_manifest(study)
-    monkeypatch.setattr(manifest, "project_version", lambda _study: "another")
+    path = build.prepare_manifest(study)
+    monkeypatch.setattr(build, "project_version", lambda _study: "another")
     path.write_text('{"nodes": {}, "of": "the project before"}')
     before = path.read_bytes()
 
@@ -52,15 +52,15 @@ def test_nobody_sees_a_manifest_that_dbt_still_writes(study: Study, monkeypatch:
 
     dbt(monkeypatch, parse)
     with pytest.raises(PublishError, match="no room"):
-        manifest.prepare_manifest(study)
+        build.prepare_manifest(study)
     assert path.read_bytes() == before
     assert list((path.parents[1] / STAGING).iterdir()) == []
     dbt(monkeypatch, lambda file: file.write_text(WHOLE))
-    assert manifest.prepare_manifest(study).read_text() == WHOLE
+    assert build.prepare_manifest(study).read_text() == WHOLE
 
 
 def test_one_process_parses_while_another_waits(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, asked, parses, found = manifest.only_one, list[Path](), list[Path](), list[str]()
+    lock, asked, parses, found = build.only_one, list[Path](), list[Path](), list[str]()
     both = threading.Event()
 
     def ask(path: Path, message: str | None) -> AbstractContextManager[None]:
@@ -70,7 +70,7 @@ def test_one_process_parses_while_another_waits(study: Study, monkeypatch: pytes
         return lock(path, message)
 
     def prepare() -> None:
-        found.append(manifest.prepare_manifest(study).read_text())
+        found.append(build.prepare_manifest(study).read_text())
 
     other = threading.Thread(target=prepare)
 
@@ -81,7 +81,7 @@ def test_one_process_parses_while_another_waits(study: Study, monkeypatch: pytes
             assert both.wait(60)
         file.write_text(WHOLE)
 
-    monkeypatch.setattr(manifest, "only_one", ask)
+    monkeypatch.setattr(build, "only_one", ask)
     dbt(monkeypatch, parse)
     prepare()
     other.join()
@@ -91,6 +91,6 @@ def test_one_process_parses_while_another_waits(study: Study, monkeypatch: pytes
 @pytest.mark.parametrize("damage", [WHOLE[:4], WHOLE + WHOLE, "[]"], ids=["cut", "two", "no object"])
 def test_a_damaged_manifest_is_made_again(study: Study, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     dbt(monkeypatch, lambda file: file.write_text(WHOLE))
-    path = manifest.prepare_manifest(study)
+    path = build.prepare_manifest(study)
     path.write_text(damage)
-    assert manifest.prepare_manifest(study).read_text() == WHOLE
+    assert build.prepare_manifest(study).read_text() == WHOLE
