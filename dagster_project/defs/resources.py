@@ -1,4 +1,4 @@
-"""What assets receive: the study and its partitions, and a loaded model that outlives one partition.
+"""What assets receive: the study and its partitions.
 
 Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions. They are
 those that the study needs, so that "Materialize all" makes what `make run` makes. A run holds a lock file as long as its
@@ -15,7 +15,6 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_project.operations import STUDY
-from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
 from longtail.storage.home import study_file
@@ -77,12 +76,6 @@ def by_method(table: str) -> dg.MultiPartitionsDefinition:
     return dg.MultiPartitionsDefinition({"model": models_of(table), "method": methods})
 
 
-def names_of(partition_key: str) -> tuple[str, ...]:
-    """(model,) for a key of `models_of`; (model, method) for a key of `by_method`, whose text joins them by a bar,
-    in the alphabetical order of the dimensions."""
-    return tuple(reversed(partition_key.split("|")))
-
-
 def asset_key(*names: str) -> dg.AssetKey:
     """The key of an asset: it begins with the study's name, since all studies of a home share one interface."""
     return dg.AssetKey([chosen_study().name, *names])
@@ -126,9 +119,3 @@ class StudyResource(dg.ConfigurableResource):
             keys = {f"{version.name}/{path.relative_to(base)}": path for path in files}
             keys |= {str(path.relative_to(base)): path for path in paths if path.is_file()}
             store.publish(kind, version.name, keys)
-
-
-def model_session() -> ModelSession:
-    """A session whose backends read the keys of services by Dagster's `EnvVar`: from the environment, or an `.env`
-    file."""
-    return ModelSession(LOG, lambda name: dg.EnvVar(name).get_value())
