@@ -24,9 +24,13 @@ from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, published_
 LOG = logging.getLogger(__name__)
 
 
+MARTS = ("catalogue", "dim_entities", "dim_questions", "fct_answers", "fct_quarantine")
+
+
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
-    return study_of_few_marts(monkeypatch, tmp_path / "study")
+    """A study of few marts: the tests below publish it a hundred times."""
+    return study_of_few_marts(monkeypatch, tmp_path / "study", MARTS)
 
 
 @pytest.fixture
