@@ -127,11 +127,12 @@ def build_models(context: dg.AssetExecutionContext, study: Study) -> Iterator[An
     finally:  # an interrupted dbt has recorded nothing
         if plan:
             note_built(study, plan, LOG)
-    yield from _events(manifest, run.results, study, context)
-    with clear_errors():
-        if run.failure:
+    if run.failure:
+        with clear_errors():
             _require_same_project(study)
-            raise PublishError(run.failure)
+    yield from _events(manifest, run.results, study, context)
+    if run.failure:
+        raise dg.Failure(run.failure, allow_retries=False)
 
 
 def _chosen_nodes(manifest: Mapping[str, Any], context: dg.AssetExecutionContext) -> Iterator[str]:
@@ -156,8 +157,9 @@ def _events(
     Without a result, a node need not be built: a model has its earlier metadata, a check has passed. Without these events
     Dagster would skip what depends on such models.
     """
-    parents = {node: manifest["nodes"][node]["depends_on"]["nodes"] for node in results}
-    in_order = [node for node in TopologicalSorter(parents).static_order() if node in results]
+    nodes = manifest["nodes"]
+    parents = {node: nodes[node]["depends_on"]["nodes"] for node in results if node in nodes}
+    in_order = [node for node in TopologicalSorter(parents).static_order() if node in parents]
     keys = {
         node: _TRANSLATOR.get_asset_spec(manifest, node, None).key
         for node in in_order
@@ -175,7 +177,7 @@ def _events(
             metadata = {**(made.metadata if made else {}), "is_reused": True}
             yield dg.MaterializeResult(keys[node], metadata=metadata)
         elif node in keys and result and result.is_good:
-            rows = n_rows.get((manifest["nodes"][node]["schema"], manifest["nodes"][node]["alias"]))
+            rows = n_rows.get((nodes[node]["schema"], nodes[node]["alias"]))
             yield dg.MaterializeResult(
                 keys[node], metadata={} if rows is None else {"dagster/row_count": rows}
             )

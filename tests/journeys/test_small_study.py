@@ -171,7 +171,7 @@ def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing
     """A manifest of dbt that was cut: `tests/longtail/warehouse/test_manifest.py`."""
     root = changing.root
     before = {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")}
-    for path in (root / "study_file", changing.home / "dagster/dagster.yaml"):
+    for path in (root / "study_file", changing.home / "dagster/run.yaml"):
         path.write_bytes(b"")
     done = run_study(changing.home, changing.study)
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
