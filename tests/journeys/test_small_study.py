@@ -168,7 +168,7 @@ def _is_of_a_tool(path: Path) -> bool:
 
 
 def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing(changing: Small) -> None:
-    """A manifest of dbt that was cut: `tests/longtail/warehouse/test_manifest.py`."""
+    """A manifest of dbt that was cut: `tests/longtail/warehouse/test_build.py`."""
     root = changing.root
     before = {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")}
     for path in (root / "study_file", changing.home / "dagster/run.yaml"):
