@@ -19,25 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from longtail.errors import PublishError
 from longtail.progress import Progress
 from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
 from longtail.warehouse.publication import (
     SCHEMA,
     Publication,
-    check_link,
     comments_of,
-    connect_to_publication,
-    find_version,
-    identity_of,
     literal,
     marts_of,
-    move_folder,
-    next_version,
-    point_to,
+    open_publication,
     publication_of,
-    staging_beside,
+    publish_folder,
     statement,
 )
 
@@ -271,30 +264,17 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     Errors: `PublishError` if nothing is published yet or the disk fails. The previous export then stays.
     """
     published, target = study.home.published_warehouse, study.home.published_export
-    check_link(target, "an export", "export")
-    try:
-        with (
-            Progress(log, "export of the marts"),
-            connect_to_publication(published) as connection,
-            staging_beside(study.home.published, "export") as staging,
-        ):
-            connection.execute("set enable_progress_bar = false")
-            publication = publication_of(connection)
-            # Other licences leave other rows out.
-            identity = identity_of(publication, "longtail.warehouse", study.licences)
-            exports = study.home.published / "exports"
-            current = find_version(exports, identity)
-            was_current = current is not None
-            folder = current or exports / next_version(exports, identity)
-            if not was_current:
-                new = staging / "export"
-                _write(connection, publication, study, new)
-                move_folder(new, folder)
-            point_to(target, folder, staging)
-    except (OSError, duckdb.Error) as error:
-        raise PublishError(f"{target}: could not be exported ({error}); the previous export stays") from error
-    n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    files = [folder / _DATA / f"{name}.parquet" for name in publication.n_rows]
+    with Progress(log, "export of the marts"), open_publication(published) as connection:
+        connection.execute("set enable_progress_bar = false")
+        publication = publication_of(connection)
+
+        def write(folder: Path) -> None:
+            _write(connection, publication, study, folder)
+
+        # Other licences leave other rows out.
+        was_current = publish_folder(target, publication, "longtail.warehouse", write, study.licences)
+    n_bytes = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    files = [target / _DATA / f"{name}.parquet" for name in publication.n_rows]
     n_rows = {file.stem: pq.read_metadata(file).num_rows for file in files}
     log.info("exported %d tables to %s, %d bytes", len(n_rows), target, n_bytes)
     return ExportReport(target, publication.invocation_id, n_rows, n_bytes, was_current)

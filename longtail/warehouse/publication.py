@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -210,12 +210,6 @@ def staging_beside(published: Path, name: str) -> Iterator[Path]:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def check_link(target: Path, to: str, again: str) -> None:
-    """Errors: `PublishError` if something else than a link `to` versions is at `target`, which must not be replaced."""
-    if target.exists() and not target.is_symlink():
-        raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
-
-
 def next_version(folder: Path, identity: str) -> str:
     """The name of the next version in `folder`, whose content `identity` tells from any other.
 
@@ -227,35 +221,45 @@ def next_version(folder: Path, identity: str) -> str:
     return f"{number:06d}-{identity}"
 
 
-def find_version(folder: Path, identity: str) -> Path | None:
-    """The newest version in `folder` with this identity whose files all are as they were recorded."""
-    same = sorted(folder.glob(f"*-{identity}"))
-    return same[-1] if same and not compare_files(same[-1] / RECORD) else None
+def publish_folder(
+    target: Path, publication: Publication, package: str, write: Callable[[Path], object], *settings: object
+) -> bool:
+    """Make `target` a link to a folder that `write` fills, or to the last one if that was made from the same; whether it
+    was.
 
-
-def identity_of(publication: Publication, package: str, *settings: object) -> str:
-    """What a version is made from: a publication, the code of `package` and of its imports, `settings`."""
+    It is made from a publication, the code of `package` and of its imports, and `settings`. The link changes in one step,
+    and the folder before it stays for its readers until the next one. Errors: `PublishError` if the disk fails, or if
+    something else than a link is at `target`, which must not be replaced.
+    """
+    if target.exists() and not target.is_symlink():
+        raise PublishError(f"{target}: is not a link to a version of it; move it away, then run again")
     made_from = (publication.invocation_id, publication.published_at.isoformat())
-    return fingerprint(made_from, folder_version(package), code_version(package), settings)[:16]
-
-
-def move_folder(new: Path, folder: Path) -> None:
-    """Give a finished folder its place among the versions; its files are recorded and on the disk first."""
-    record(new)
-    (new / RECORD).chmod(0o444)
-    for path in (*new.rglob("*"), new):
-        sync(path)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(new, folder)
-    sync(folder.parent)
-
-
-def point_to(target: Path, folder: Path, staging: Path) -> None:
-    """Make `target` a link to `folder` in one step, and delete older versions except the previous one."""
-    link = staging / "link"
-    link.symlink_to(folder.relative_to(target.parent))
-    os.replace(link, target)
-    sync(target.parent)
-    others = sorted(other for other in folder.parent.iterdir() if other != folder)
-    for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
-        shutil.rmtree(old, ignore_errors=True)
+    identity = fingerprint(made_from, folder_version(package), code_version(package), settings)[:16]
+    versions = target.with_name(f"{target.name}s")
+    try:
+        with staging_beside(target.parent, target.name) as staging:
+            same = sorted(versions.glob(f"*-{identity}"))
+            is_current = bool(same) and not compare_files(same[-1] / RECORD)
+            folder = same[-1] if is_current else versions / next_version(versions, identity)
+            if not is_current:
+                new = staging / "new"
+                write(new)
+                record(new)
+                (new / RECORD).chmod(0o444)
+                for path in (*new.rglob("*"), new):
+                    sync(path)
+                versions.mkdir(exist_ok=True)
+                os.replace(new, folder)
+                sync(versions)
+            link = staging / "link"
+            link.symlink_to(folder.relative_to(target.parent))
+            os.replace(link, target)
+            sync(target.parent)
+            others = sorted(other for other in versions.iterdir() if other != folder)
+            for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
+                shutil.rmtree(old, ignore_errors=True)
+    except (OSError, duckdb.Error) as error:
+        raise PublishError(
+            f"{target}: could not be published ({error}); the previous version stays"
+        ) from error
+    return is_current

@@ -278,7 +278,7 @@ def test_before_and_after_every_step_of_an_export_its_reader_sees_a_whole_one(
     publish_warehouse(study, LOG)
     first = export_marts(study, LOG)
     publish_warehouse(study, LOG)
-    with files_up_to(4_096), pytest.raises(PublishError, match="the previous export stays"):
+    with files_up_to(4_096), pytest.raises(PublishError, match="the previous version stays"):
         export_marts(study, LOG)
     assert not (study.home.published / ".staging-export").exists()
     seen: list[str] = []
