@@ -145,7 +145,7 @@ def columns_of(table: str) -> str:
 
 def seal(path: Path) -> None:
     """Write the checksum of a finished file into it. Errors: `OSError`, `LakeError` for thousands of columns."""
-    place = _place(path)
+    place, _ = _recorded(path)
     if not place:
         raise LakeError(f"{path}: its last {_END:,} bytes have no room for a checksum")
     checksum = file_checksum(path, (place, place + _DIGITS))
@@ -176,41 +176,30 @@ def damage_of(path: Path) -> str | None:
 @functools.lru_cache(maxsize=65_536)
 def _check(path: Path, when: tuple[int, ...]) -> Stamp:
     try:
-        _compare_checksum(path)
+        place, recorded = _recorded(path)
+        if not place:
+            raise ValueError("it has no checksum")
+        if recorded != file_checksum(path, (place, place + _DIGITS)):
+            raise ValueError("its checksum does not fit")
         return Stamp(**json.loads(pq.read_metadata(path).metadata[_STAMP]))
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
         raise LakeError(f"{path} is damaged: {error}") from error
 
 
-def _compare_checksum(path: Path) -> None:
-    """Compare the file with its checksum. Errors: `ValueError` where it has none, or it does not fit."""
-    place = _place(path)
-    if not place:
-        raise ValueError("it has no checksum")
-    with path.open("rb") as file:
-        file.seek(place)
-        recorded = file.read(_DIGITS)
-    if recorded != file_checksum(path, (place, place + _DIGITS)).encode():
-        raise ValueError("its checksum does not fit")
-
-
 def checksum_of(path: Path) -> str:
     """The checksum that a file has of its other bytes, or one of all its bytes. Errors: `OSError`."""
-    place = _place(path)
-    if not place:
-        return file_checksum(path)
-    with path.open("rb") as file:
-        file.seek(place)
-        return file.read(_DIGITS).decode("ascii", "replace")
+    place, recorded = _recorded(path)
+    return recorded if place else file_checksum(path)
 
 
-def _place(path: Path) -> int:
-    """Where the file's checksum begins; 0 if it has none."""
+def _recorded(path: Path) -> tuple[int, str]:
+    """Where the file's checksum begins, 0 if it has none, and the checksum."""
     with path.open("rb") as file:
         start = max(0, file.seek(0, os.SEEK_END) - _END)
         file.seek(start)
-        found = file.read().rfind(_MARK)
-    return start + found + len(_MARK) if found >= 0 else 0
+        before, mark, after = file.read().rpartition(_MARK)
+    place = start + len(before) + len(mark) if mark else 0
+    return place, after[:_DIGITS].decode("ascii", "replace")
 
 
 def content_of(hashes: Sequence[str]) -> str:
