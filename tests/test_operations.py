@@ -181,17 +181,6 @@ def test_a_file_that_is_missing_or_forbidden_does_not_blame_the_disk(
     assert "make room" in error_line(OSError(errno.EIO, "Input/output error", "/x"))
 
 
-def test_settings_that_were_removed_from_a_home_are_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("DAGSTER_HOME", "set by prepare_dagster_home")
-    study = load_study(small_study(tmp_path, "fake:digest"))
-    for _ in range(2):
-        prepare_dagster_home(study.home)
-        (study.home.dagster / "dagster.yaml").unlink()
-
-
 def add(file: Path) -> int:
     """Add a row as Dagster does, by a connection of its own; return how SQLite waits: 1 = normal, 2 = full."""
     with create_engine(f"sqlite:///{file}", poolclass=NullPool).connect() as connection:

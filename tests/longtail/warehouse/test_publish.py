@@ -155,14 +155,6 @@ def test_the_last_versions_are_kept_whole(study: Study) -> None:
     assert all(rows_of(path) == reports[0].n_rows for path in kept)
 
 
-def test_a_stale_log_beside_the_file_is_removed(study: Study) -> None:
-    publish_warehouse(study, LOG)
-    log = study.home.published / "warehouse.duckdb.wal"
-    log.write_bytes(b"stale")
-    publish_warehouse(study, LOG)
-    assert not log.exists()
-
-
 def test_an_analyst_keeps_the_old_snapshot_and_the_next_one_sees_the_new(study: Study) -> None:
     first = publish_warehouse(study, LOG)
     with duckdb.connect(str(first.path), read_only=True) as connection:
@@ -315,14 +307,6 @@ def test_a_publication_gets_smaller_only_if_the_study_file_says_so(
         assert (first.path.read_bytes(), first.version.read_bytes()) == (before, whole)
     report = publish_warehouse(study, LOG, allows_fewer=bool(said))
     assert report.n_rows["fct_answer_coverage"] == len(rows)
-
-
-def test_a_dbt_run_that_did_not_finish_is_not_published(study: Study) -> None:
-    with duckdb.connect(str(study.home.build_warehouse)) as connection:
-        connection.execute("insert into audit.invocations values ('killed', '1', now(), null, 1000)")
-    with pytest.raises(PublishError, match="did not finish"):
-        publish_warehouse(study, LOG)
-    assert not study.home.published_warehouse.exists()
 
 
 def test_a_build_in_use_is_not_published(study: Study) -> None:
