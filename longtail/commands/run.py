@@ -30,7 +30,7 @@ from longtail.preflight import misses
 from longtail.progress import Progress
 from longtail.storage.checksums import file_state
 from longtail.storage.files import add_advice, atomic_file, is_disk_full
-from longtail.storage.home import command, longtail_home, study_file
+from longtail.storage.home import command, longtail_home, show_near, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
 from longtail.storage.ownership import forget_run, hold_run, only_one
@@ -254,14 +254,9 @@ def run_stage(
     return None if outcome.success else failure_line(outcome.all_events)
 
 
-def _near(path: Path) -> str:
-    near = os.path.relpath(path)
-    return str(path) if near.startswith("..") else near
-
-
 def _chosen(study: Study) -> str:
     """The study file that a command must name; none for the study that it takes by default."""
-    return "" if study.home.root == longtail_home() else _near(study.path)
+    return "" if study.home.root == longtail_home() else show_near(study.path)
 
 
 def _generation_advice(study: Study) -> str:
@@ -275,7 +270,7 @@ def _generation_advice(study: Study) -> str:
 
 
 def _where_next(study: Study, seconds: float) -> str:
-    file, chosen = _near(study.path), _chosen(study)
+    file, chosen = show_near(study.path), _chosen(study)
     sql, ui, again = (command(name, chosen, limit=study.limit) for name in ("sql", "ui", "run"))
     few = f" This was a quick run of at most {study.limit} questions." if study.limit else ""
     return (

@@ -74,6 +74,12 @@ def in_project(path: Path, otherwise: Path | None = None) -> Path:
     return shipped if not path.exists() and shipped.is_file() else otherwise or path
 
 
+def show_near(path: Path) -> str:
+    """A path as a person sees it: from the present folder, if it is below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
 def command(name: str, study: str = "", **options: object) -> str:
     """What a person types: `make sql STUDY=mine.yaml` in a clone, else `longtail sql mine.yaml`."""
     chosen = {key: shlex.quote(str(value)) for key, value in {"study": study, **options}.items() if value}
