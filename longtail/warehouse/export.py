@@ -71,8 +71,8 @@ _LICENCES = {
         "Facts, wordings and answers from other files stay under those files' licences: ask who made them.",
     ),
 }
-"""By the sources in the rows that require it: the licence's name on the hub, and a sentence. `answers` and `paraphrases` mean
-imported ones."""
+"""By the sources in the rows that require it: the licence's name on the hub, and a sentence. `answers` and `paraphrases`
+mean imported ones."""
 _HUB = frozenset(
     {"apache-2.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc0-1.0", "mit", "odc-by"}
 )
