@@ -37,7 +37,7 @@ from longtail.warehouse.build import (
 )
 from longtail.warehouse.docs import publish_docs
 from longtail.warehouse.export import export_marts
-from longtail.warehouse.headline import headline, render_headline
+from longtail.warehouse.publication import headline, render_headline
 from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from longtail.warehouse.reuse import note_built, plan_build
 from longtail.warehouse.sources import describe_columns

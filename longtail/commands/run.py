@@ -37,8 +37,7 @@ from longtail.storage.ownership import forget_run, hold_run, only_one
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import warehouse_inputs
-from longtail.warehouse.headline import headline, render_headline
-from longtail.warehouse.publication import find_damage
+from longtail.warehouse.publication import find_damage, headline, render_headline
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"

@@ -188,7 +188,7 @@ def named_in(files: Iterable[Path]) -> set[str]:
     ("exposure", "files"),
     [
         ("report", sorted((CORE / "report").rglob("*.py"))),
-        ("headline", [CORE / "warehouse" / "headline.py"]),
+        ("headline", [CORE / "warehouse" / "publication.py"]),
         ("router", sorted((CORE / "router").rglob("*.py"))),
     ],
 )

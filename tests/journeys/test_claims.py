@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from longtail.storage.home import PROJECT_ROOT
-from longtail.warehouse.headline import headline, render_headline
+from longtail.warehouse.publication import headline, render_headline
 from tests.claims import CLAIMS
 from tests.claims.form import Claim, text_of
 from tests.claims.readme import DEFAULT_STUDY, signal_rows
