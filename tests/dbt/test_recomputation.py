@@ -21,24 +21,22 @@ from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 from tests.dbt import recomputation_marts as again
 from tests.dbt.recomputation import (
+    GENERATED,
     GROUP,
     PAIR,
+    SPENT,
     accuracy_by_popularity,
     adaptive,
+    as_told_by_the_lake,
     assert_equal,
     certainty,
     clusters_of,
     correlations,
-    thresholds,
-)
-from tests.dbt.recomputation_costs import (
-    GENERATED,
-    SPENT,
-    as_told_by_the_lake,
     costs,
     latencies,
     savings,
     spent,
+    thresholds,
     with_backgrounds,
 )
 from tests.in_process_dbt import invoke_dbt
