@@ -156,7 +156,7 @@ class Display(logging.Handler):
         """Tell how far it is if nothing was said for a while."""
         if self._clock() - self._said_at >= EVERY_S:
             steps = current(self._began)
-            step = str(steps[-1].step()) if steps else ""
+            step = str(steps[-1]) if steps else ""
             told = (duration(self._clock() - self._began), step, self._remaining())
             self.say(f"      {'; '.join(filter(None, told))}")
 
@@ -175,10 +175,11 @@ class Display(logging.Handler):
         steps = current(self._began)
         if not steps:
             return head
-        step, line = steps[-1].step(), Table.grid(padding=(0, 1))
+        step, line = steps[-1], Table.grid(padding=(0, 1))
         line.add_column(width=_BAR_WIDTH)
         line.add_column(no_wrap=True, overflow="ellipsis")
-        bar = ProgressBar(1.0, step.share or 0.0, width=_BAR_WIDTH, pulse=step.share is None)
+        share = step.share
+        bar = ProgressBar(1.0, share or 0.0, width=_BAR_WIDTH, pulse=share is None)
         line.add_row(bar, Text(printable(str(step))))
         return Group(head, line)
 
