@@ -19,7 +19,7 @@ from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 def test_without_answers_every_mart_is_there_valid_and_empty(unanswered: Study) -> None:
     with duckdb.connect(str(unanswered.home.build_warehouse), read_only=True) as connection:
         rows = {
-            name: connection.execute(f"select count(*) from marts.{name}").fetchone()[0]
+            name: connection.execute(f"select count(*) from marts.{name}").fetchall()[0][0]
             for (name,) in connection.execute(
                 "select table_name from duckdb_tables() where schema_name = 'marts'"
             ).fetchall()
