@@ -36,7 +36,7 @@ from longtail.retrieval import dense, passage_vectors, stored_passages
 from longtail.retrieval.base import Query, load_retriever
 from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import open_context
-from longtail.storage import checksums, lake_stamps
+from longtail.storage import checksums, lake_files
 from longtail.storage.blob_store import BlobStore
 from longtail.storage.files import remove
 from longtail.storage.lake import Lake
@@ -192,7 +192,7 @@ def in_child(work: Callable[[], str]) -> str:
     if not pid:
         for remembered in (
             checksums._checksum,
-            lake_stamps._check,
+            lake_files._check,
         ):  # a run remembers no file of another run
             remembered.cache_clear()
         os.write(write, work().encode())

@@ -105,7 +105,7 @@ def build(folder: Path) -> str:
     if plan.command:
         done = dbt_command(study, plan.command)
         if done.returncode:
-            sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+            sys.exit(f"dbt failed:\n{done.stdout[-3000:]}")
         note_built(study, plan, _LOG)
     return f"{len(plan.inputs) - len(plan.reused)} of {len(plan.inputs)} nodes built"
 

@@ -46,14 +46,19 @@ STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 STUDY = "longtail/study"
 """The tag of a run that names its study."""
 
+RUN_SETTINGS = "run.yaml"
+"""The settings of `make run`, whose display shows what stages print: Dagster then starts no processes that copy it."""
+_NO_COPIES = {"compute_logs": {
+    "module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"
+}}  # fmt: skip
 _LOG = logging.getLogger("longtail")
 _OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
 _MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
 
 
 @contextmanager
-def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance of the study's home, with dead runs marked as failed.
+def open_instance(study: Study, settings: str = "dagster.yaml") -> Iterator[dg.DagsterInstance]:
+    """The Dagster instance of the study's home, with dead runs marked as failed. `settings`: a file of its folder.
 
     Errors: `StudyError` where the home belongs to another study.
     """
@@ -64,24 +69,24 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
         stack.enter_context(ease_history(home.dagster))
         # Dagster makes the tables of a new home, and two processes that did so at once would fail.
         with only_one(home.home / "locks" / "history.lock", None):
-            instance = stack.enter_context(_instance())
+            instance = stack.enter_context(_instance(home, settings))
             reap_dead_runs(instance, home)
         yield instance
 
 
-def _instance() -> dg.DagsterInstance:
-    """The instance of DAGSTER_HOME. Errors: `LongtailError` where Dagster refuses the user's own settings."""
-    settings = os.environ.get(_OWN_SETTINGS)
-    if settings:
+def _instance(home: StudyHome, settings: str) -> dg.DagsterInstance:
+    """Errors: `LongtailError` where Dagster refuses the user's own settings."""
+    own = os.environ.get(_OWN_SETTINGS)
+    if own:
         # With a root logger without a handler, the first warning of a lost connection would print all later lines twice.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
-        return dg.DagsterInstance.get()
+        return dg.DagsterInstance.from_config(str(home.dagster), settings)
     except Exception as error:
-        if is_for_the_user(error) or not settings:
+        if is_for_the_user(error) or not own:
             raise
         cause = error.__cause__ or error  # a package that is missing, or a key that is unknown
-        raise LongtailError(f"{_OWN_SETTINGS} ({settings}): Dagster refuses it: {cause}") from error
+        raise LongtailError(f"{_OWN_SETTINGS} ({own}): Dagster refuses it: {cause}") from error
 
 
 def is_for_the_user(error: Exception) -> bool:
@@ -189,8 +194,11 @@ def _is_named(study_file: Path, name: str) -> bool:
 def prepare_dagster_home(home: StudyHome) -> None:
     """Create the Dagster home with its settings; set this process's DAGSTER_HOME."""
     remove_leftovers(home.root / STAGING)
-    settings = os.environ.get(_OWN_SETTINGS)
-    _write(home.dagster / "dagster.yaml", _settings(settings), home, is_secret=bool(settings))
+    own = os.environ.get(_OWN_SETTINGS)
+    settings = _settings(own)
+    _write(home.dagster / "dagster.yaml", settings, home, is_secret=bool(own))
+    without_copies = yaml.safe_dump({**yaml.safe_load(settings), **_NO_COPIES}).encode()
+    _write(home.dagster / RUN_SETTINGS, without_copies, home, is_secret=bool(own))
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 

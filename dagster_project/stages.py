@@ -42,7 +42,11 @@ def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
     """
     stages: list[Stage] = []
     for groups, keys in _by_group(study, graph):
-        stages += _outputs(keys) if groups <= OUTPUTS else _of_group(study, graph, groups, keys)
+        if groups <= OUTPUTS:
+            names = tuple(key.to_user_string() for key in keys)
+            stages.append(Stage("warehouse: dbt, tests, publication, report", names, is_output=True))
+        else:
+            stages += _of_group(study, graph, groups, keys)
     return stages
 
 
@@ -53,7 +57,10 @@ def _by_group(study: Study, graph: dg.AssetGraph) -> Iterator[tuple[frozenset[st
         name = graph.get(key).group_name.removeprefix(f"{study.name}/").partition("/")[0]
         return OUTPUTS if name in OUTPUTS else frozenset({name})
 
-    assets = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))
+    def n_descendants(key: dg.AssetKey) -> int:
+        return len(dg.AssetSelection.assets(key).downstream(include_self=False).resolve(graph))
+
+    assets = sorted(graph.materializable_asset_keys, key=lambda key: (-n_descendants(key), key))
     before: dict[frozenset[str], set[frozenset[str]]] = {group(key): set() for key in assets}
     for key in assets:
         before[group(key)] |= {group(parent) for parent in graph.get(key).parent_keys if parent in assets}
@@ -61,10 +68,6 @@ def _by_group(study: Study, graph: dg.AssetGraph) -> Iterator[tuple[frozenset[st
         others.discard(groups)
     for groups in TopologicalSorter(before).static_order():
         yield groups, [key for key in assets if group(key) == groups]
-
-
-def _n_descendants(graph: dg.AssetGraph, key: dg.AssetKey) -> int:
-    return len(dg.AssetSelection.assets(key).downstream(include_self=False).resolve(graph))
 
 
 def _of_group(
@@ -107,7 +110,8 @@ def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) 
             partitions = graph.get(key).partitions_def
             names = [model.name]
             if isinstance(partitions, dg.MultiPartitionsDefinition):
-                names = [_multi_key(model.name, method) for method in study.methods]
+                pairs = ({"model": model.name, "method": method} for method in study.methods)
+                names = [str(dg.MultiPartitionKey(pair)) for pair in pairs]
             if partitions is not None and partitions.has_partition_key(names[0]):
                 yield Stage(
                     f"{_title(key)} of {model.name}",
@@ -116,14 +120,6 @@ def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) 
                     names[-1],
                     model=model.name,
                 )
-
-
-def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
-    yield Stage(
-        "warehouse: dbt, tests, publication, report",
-        tuple(key.to_user_string() for key in keys),
-        is_output=True,
-    )
 
 
 def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str:
@@ -138,13 +134,5 @@ def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str
     return "model" if is_by_model else " ".join(keys)
 
 
-def _name(key: dg.AssetKey) -> str:
-    return key.path[-1]
-
-
 def _title(key: dg.AssetKey) -> str:
-    return _name(key).replace("_", " ")
-
-
-def _multi_key(model: str, method: str) -> str:
-    return str(dg.MultiPartitionKey({"model": model, "method": method}))
+    return key.path[-1].replace("_", " ")

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from longtail.errors import BackendError
-from longtail.storage.home import IS_CLONE, PROJECT_ROOT
+from longtail.storage.home import IS_CLONE, PROJECT_ROOT, show_near
 
 CLUSTER = "LONGTAIL_RAY"
 """The variable with the address of a Ray cluster."""
@@ -60,11 +60,8 @@ def install_command(what: str) -> str:
 
     Paths below the present folder are shown from there: `.venv/bin/python -m pip install -e '.[gguf]'`.
     """
-    project = f"-e {shlex.quote(_near(PROJECT_ROOT) + what)}" if IS_CLONE else shlex.quote(f"longtail{what}")
+    project = (
+        f"-e {shlex.quote(show_near(PROJECT_ROOT) + what)}" if IS_CLONE else shlex.quote(f"longtail{what}")
+    )
     wanted = project if what.startswith("[") else shlex.quote(what)
-    return f"{shlex.quote(_near(Path(sys.executable)))} -m pip install {wanted}"
-
-
-def _near(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    return f"{shlex.quote(show_near(Path(sys.executable)))} -m pip install {wanted}"

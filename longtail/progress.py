@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 EVERY_S = 30.0
 """A step logs a line at most this often."""
@@ -17,40 +16,6 @@ _BASIS_S = 2.0
 
 _running: dict[int, Progress] = {}
 _lock = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far one step is. `total` and `left_s` are None where they are not known; `share` is that of its work.
-
-    It has run for `seconds`; what is done was done in the first `paced_s` of them.
-    """
-
-    what: str
-    done: int
-    total: int | None
-    seconds: float
-    paced_s: float = 0.0
-    share: float | None = None
-    left_s: float | None = None
-    tokens: int = 0
-
-    @property
-    def count(self) -> str:
-        """`842 of 1,895`; empty where nothing is counted."""
-        if self.total is not None:
-            return f"{self.done:,} of {self.total:,}"
-        return f"{self.done:,}" if self.done else ""
-
-    def __str__(self) -> str:
-        parts = [self.count]
-        if self.done and self.paced_s >= _BASIS_S:
-            tokens = f" ({self.tokens / self.paced_s:,.0f} tokens/s)" if self.tokens else ""
-            parts.append(rate(self.done, self.paced_s) + tokens)
-        if self.left_s is not None:
-            parts.append(f"about {duration(self.left_s)} left")
-        told = ", ".join(part for part in parts if part)
-        return f"{self.what}: {told or duration(self.seconds)}"
 
 
 class Progress:
@@ -67,7 +32,7 @@ class Progress:
         work: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._log, self._what, self._total, self._clock = log, what, total, clock
+        self._log, self.what, self._total, self._clock = log, what, total, clock
         self._work = total if work is None else work
         self._count, self._worked, self._tokens = 0, 0.0, 0
         self._lock = threading.Lock()
@@ -93,29 +58,41 @@ class Progress:
             if is_due:
                 self._said = now
         if is_due:
-            self._log.info("%s", self.step(), extra={MARK: True})
+            self._log.info("%s", str(self), extra={MARK: True})
 
     def done(self) -> None:
         """The step has ended: its count and its time are logged."""
         self.__exit__()
-        step = self.step()
-        told = f"{step.count} in " if step.count else ""
-        self._log.info("%s: %s%.1f s", self._what, told, step.seconds, extra={MARK: True})
+        told = f"{self._counted} in " if self._counted else ""
+        self._log.info("%s: %s%.1f s", self.what, told, self._clock() - self.started, extra={MARK: True})
 
-    def step(self) -> Step:
-        """How far it is now. The time left is counted down between two advances, and unknown once it is used up."""
+    @property
+    def share(self) -> float | None:
+        """The share of the work that is done; None where it is not known."""
+        return min(1.0, self._worked / self._work) if self._work else None
+
+    @property
+    def _counted(self) -> str:
+        """`842 of 1,895`; empty where nothing is counted."""
+        if self._total is not None:
+            return f"{self._count:,} of {self._total:,}"
+        return f"{self._count:,}" if self._count else ""
+
+    def __str__(self) -> str:
+        """Such as `answers: 20 of 100, 2.0/s (120 tokens/s), about 40 s left`.
+
+        The time left is counted down between two advances, and unknown once it is used up.
+        """
         with self._lock:
-            count, worked, tokens, paced = (
-                self._count,
-                self._worked,
-                self._tokens,
-                self.touched - self.started,
-            )
-        seconds = self._clock() - self.started
-        share = min(1.0, worked / self._work) if self._work else None
-        left = paced / share - seconds if share and paced >= _BASIS_S else None
-        known = None if left is None or left < 0 else left
-        return Step(self._what, count, self._total, seconds, paced, share, known, tokens)
+            seconds, paced = self._clock() - self.started, self.touched - self.started
+            parts = [self._counted]
+            if self._count and paced >= _BASIS_S:
+                tokens = f" ({self._tokens / paced:,.0f} tokens/s)" if self._tokens else ""
+                parts.append(rate(self._count, paced) + tokens)
+                if self.share and paced / self.share >= seconds:
+                    parts.append(f"about {duration(paced / self.share - seconds)} left")
+        told = ", ".join(part for part in parts if part)
+        return f"{self.what}: {told or duration(seconds)}"
 
 
 def current(since: float) -> list[Progress]:

@@ -31,8 +31,7 @@ from dbt_common.tests import enable_test_caching
 
 from longtail.study.file import load_study
 from longtail.study.study import Study
-from longtail.warehouse.build import dbt_environment
-from longtail.warehouse.manifest import note_parse, project_version
+from longtail.warehouse.build import dbt_environment, note_parse, project_version
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""

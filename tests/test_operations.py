@@ -86,11 +86,11 @@ def test_only_one_process_at_a_time_makes_the_tables_of_the_history(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     study = load_study(small_study(tmp_path, "fake:digest"))
 
-    def opened() -> None:
+    def opened(*_: str) -> None:
         with only_one(study.home.home / "locks/history.lock", "is held"):
             pass
 
-    monkeypatch.setattr(dg.DagsterInstance, "get", opened)
+    monkeypatch.setattr(dg.DagsterInstance, "from_config", opened)
     with pytest.raises(LongtailError, match="is held"), open_instance(study):
         pass
     opened()
@@ -143,6 +143,7 @@ def test_small_files_of_a_home_are_whole_or_unchanged(
     assert settings.read_bytes() == (PROJECT_ROOT / "dagster.yaml").read_bytes()
     assert sorted(path.name for path in study.home.home.rglob("*") if path.is_file()) == [
         "dagster.yaml",
+        "run.yaml",
         "study_file",
     ]
 
@@ -178,17 +179,6 @@ def test_a_file_that_is_missing_or_forbidden_does_not_blame_the_disk(
     }
     assert all(words in line and "room" not in line for words, line in lines.items()), lines
     assert "make room" in error_line(OSError(errno.EIO, "Input/output error", "/x"))
-
-
-def test_settings_that_were_removed_from_a_home_are_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("DAGSTER_HOME", "set by prepare_dagster_home")
-    study = load_study(small_study(tmp_path, "fake:digest"))
-    for _ in range(2):
-        prepare_dagster_home(study.home)
-        (study.home.dagster / "dagster.yaml").unlink()
 
 
 def add(file: Path) -> int:

@@ -27,7 +27,7 @@ from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import STUDY_BUILD
 from longtail.warehouse.docs import publish_docs
-from longtail.warehouse.publication import record_of
+from longtail.warehouse.publication import marts_of, record_of
 from longtail.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
@@ -115,30 +115,29 @@ def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Stu
     return load_study(target / "study.yaml")
 
 
-def study_of_few_marts(patch: pytest.MonkeyPatch, target: Path) -> Study:
-    """As `copied_study` of `UNANSWERED`; of its marts, only `FEW_MARTS` are there. A publication copies each mart with
-    all comments, so that this one takes a fifth of the time."""
-    shutil.copytree(_folder_of_few_marts(), target)
+def study_of_few_marts(patch: pytest.MonkeyPatch, target: Path, marts: tuple[str, ...] = FEW_MARTS) -> Study:
+    """As `copied_study` of `UNANSWERED`; of its marts, only these are there. A publication copies each mart with all
+    comments, so that this one takes a fraction of the time."""
+    shutil.copytree(_folder_of_few_marts(marts), target)
     patch.setenv("LONGTAIL_HOME", str(target / "home"))
     return load_study(target / "study.yaml")
 
 
 @functools.cache
-def _folder_of_few_marts() -> Path:
-    return _made_once(OWN_PREFIX, "few marts", _drop_most_marts) / "study"
+def _folder_of_few_marts(marts: tuple[str, ...]) -> Path:
+    return _made_once(OWN_PREFIX, f"{marts}", lambda folder: _drop_other_marts(folder, marts)) / "study"
 
 
-def _drop_most_marts(folder: Path) -> None:
+def _drop_other_marts(folder: Path, marts: tuple[str, ...]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         build = copied_study(UNANSWERED, patch, folder / "study").home.build
     shutil.rmtree(build / "dbt")
     with duckdb.connect(str(build / "warehouse.duckdb")) as connection:
-        there = connection.execute("select table_name from duckdb_tables() where schema_name = 'marts'")
-        for (mart,) in there.fetchall():
-            if mart not in FEW_MARTS:
-                connection.execute(f"drop table marts.{mart}")
+        for mart, kind in marts_of(connection, "warehouse").items():
+            if mart not in marts:
+                connection.execute(f"drop {kind} marts.{mart}")
         connection.execute(
-            "delete from marts.catalogue where not list_contains(?, table_name)", [list(FEW_MARTS)]
+            "delete from marts.catalogue where not list_contains(?, table_name)", [list(marts)]
         )
 
 

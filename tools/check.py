@@ -16,8 +16,7 @@ from longtail.storage.files import temporary_folder
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from longtail.study.file import load_study
-from longtail.warehouse.build import dbt_environment
-from longtail.warehouse.manifest import prepare_manifest
+from longtail.warehouse.build import dbt_environment, prepare_manifest
 
 
 def main() -> int:

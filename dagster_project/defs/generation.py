@@ -16,9 +16,7 @@ from dagster_project.defs.resources import (
     asset_key,
     by_method,
     chosen_study,
-    model_session,
     models_of,
-    names_of,
     settings,
 )
 from dagster_project.defs.results import (
@@ -33,6 +31,7 @@ from dagster_project.defs.retrieval import cited_passages, passages, retrieved_p
 from longtail.embedding.lake_tables import embed_answers
 from longtail.entailment.answers import compare_answers
 from longtail.generation.engine.partition import generate
+from longtail.generation.engine.session import ModelSession
 from longtail.generation.latency import calibrate_latency
 from longtail.generation.tasks.registry import TASKS, tell_accuracy
 from longtail.grounding.cooccurrences import count_cooccurrences
@@ -57,34 +56,32 @@ def _all_partitions(asset: dg.AssetsDefinition) -> dg.AssetDep:
     return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())
 
 
-def _generate(
-    context: dg.AssetExecutionContext, study: StudyResource, stage: Callable[..., Outcome]
-) -> dg.MaterializeResult:
-    """Run a stage of `longtail.generation` for each partition of the run; the model stays loaded in between.
+def generation_asset(
+    table: str, *deps: Any, stage: Callable[..., Outcome] | None = None, **options: Any
+) -> dg.AssetsDefinition:
+    """The asset of a generated lake table: one line per table, all else follows from its task, or from another `stage`.
 
-    The accuracy of answers is told as soon as their partition is written, and again in the result.
+    The stage is called for each partition of the run; the model stays loaded in between. The accuracy of answers is told
+    as soon as their partition is written, and again in the result.
     """
-    keys = sorted(names_of(key) for key in context.partition_keys)
-    with clear_errors(), model_session() as session:
-        more = {"session": session, "run_id": context.run_id, "log": LOG}
-        outcomes, accuracy = [], []
-        with Progress(LOG, "partitions", len(keys)) as progress:
-            for names in keys:
-                outcomes.append(stage(study.study, study.lake, *names, **more))
-                accuracy += tell_accuracy(study.lake, outcomes[-1], LOG)
-                progress.add(1)
-    made = result(study.lake, outcomes)
-    more = {"accuracy": dg.MetadataValue.md(markdown_table(accuracy))} if accuracy else {}
-    return made._replace(metadata={**(made.metadata or {}), **more})
-
-
-def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:
-    """The asset of a generated lake table: one line per table, all else follows from its task."""
+    make = stage or partial(generate, TASKS[table])
     options = {"partitions_def": models_of(table), **options}
 
     @dg.asset(name=table, description=TABLES[table].grain, deps=deps, **_GENERATED | options)
     def materialize(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-        return _generate(context, study, partial(generate, TASKS[table]))
+        # In Dagster's keys, a bar joins the dimensions in alphabetical order: method|model.
+        keys = sorted(tuple(reversed(key.split("|"))) for key in context.partition_keys)
+        with clear_errors(), ModelSession(LOG, lambda name: dg.EnvVar(name).get_value()) as session:
+            more = {"session": session, "run_id": context.run_id, "log": LOG}
+            outcomes, accuracy = [], []
+            with Progress(LOG, "partitions", len(keys)) as progress:
+                for names in keys:
+                    outcomes.append(make(study.study, study.lake, *names, **more))
+                    accuracy += tell_accuracy(study.lake, outcomes[-1], LOG)
+                    progress.add(1)
+        made = result(study.lake, outcomes)
+        more = {"accuracy": dg.MetadataValue.md(markdown_table(accuracy))} if accuracy else {}
+        return made._replace(metadata={**(made.metadata or {}), **more})
 
     return materialize
 
@@ -120,14 +117,7 @@ grounded_answers = generation_asset("grounded_answers", questions, *_passages_in
 grounded_generations = generation_asset(
     "grounded_generations", questions, grounded_answers, imported_answers, *_passages_in_front
 )
-
-
-@dg.asset(**_GENERATED, deps=[_all_partitions(answers)], partitions_def=models_of("single_latencies"))
-def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt) that was sent alone: the waiting time of a single user."""
-    return _generate(context, study, calibrate_latency)
-
-
+single_latencies = generation_asset("single_latencies", _all_partitions(answers), stage=calibrate_latency)
 answer_embeddings = lake_asset(
     "answer_embeddings",
     of_each(embed_answers),

@@ -1,4 +1,4 @@
-"""What assets receive: the study and its partitions, a loaded model that outlives one partition, and dbt.
+"""What assets receive: the study and its partitions.
 
 Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions. They are
 those that the study needs, so that "Materialize all" makes what `make run` makes. A run holds a lock file as long as its
@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
-from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, DbtProject
-from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.operations import STUDY
-from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
 from longtail.storage.home import study_file
@@ -31,8 +25,6 @@ from longtail.study.file import load_study
 from longtail.study.models import Model
 from longtail.study.source import window
 from longtail.study.study import Study
-from longtail.warehouse.build import DBT, DBT_PROJECT, dbt_environment
-from longtail.warehouse.manifest import prepare_manifest
 
 
 @functools.cache
@@ -84,12 +76,6 @@ def by_method(table: str) -> dg.MultiPartitionsDefinition:
     return dg.MultiPartitionsDefinition({"model": models_of(table), "method": methods})
 
 
-def names_of(partition_key: str) -> tuple[str, ...]:
-    """(model,) for a key of `models_of`; (model, method) for a key of `by_method`, whose text joins them by a bar,
-    in the alphabetical order of the dimensions."""
-    return tuple(reversed(partition_key.split("|")))
-
-
 def asset_key(*names: str) -> dg.AssetKey:
     """The key of an asset: it begins with the study's name, since all studies of a home share one interface."""
     return dg.AssetKey([chosen_study().name, *names])
@@ -133,54 +119,3 @@ class StudyResource(dg.ConfigurableResource):
             keys = {f"{version.name}/{path.relative_to(base)}": path for path in files}
             keys |= {str(path.relative_to(base)): path for path in paths if path.is_file()}
             store.publish(kind, version.name, keys)
-
-
-def model_session() -> ModelSession:
-    """A session whose backends read the keys of services by Dagster's `EnvVar`: from the environment, or an `.env`
-    file."""
-    return ModelSession(LOG, lambda name: dg.EnvVar(name).get_value())
-
-
-def dbt_project() -> DbtProject:
-    """The dbt project with its target in the study's build folder; it is parsed again only after a change.
-
-    Errors: `PublishError` with dbt's message where the project does not parse.
-    """
-    study = chosen_study()
-    os.environ.update(dbt_environment(study))
-    project = DbtProject(project_dir=DBT_PROJECT, target_path=Path(os.environ["DBT_TARGET_PATH"]))
-    prepare_manifest(study)
-    return project
-
-
-class DbtProcess(DbtCliResource):
-    """dbt as a process, without what dagster-dbt prepares before each call and this project never uses.
-
-    It would start `dbt --version`, and read all of dbt's macros, so that assets could query the warehouse while dbt
-    runs. Together this takes as long as dbt on a small lake.
-    """
-
-    @property
-    def _cli_version(self) -> Any:
-        return DBT_PYTHON_VERSION
-
-    def _initialize_dbt_core_adapter(self, args: Sequence[str]) -> Any:
-        return None
-
-    def start(
-        self, command: Sequence[str], context: dg.AssetExecutionContext, translator: DagsterDbtTranslator
-    ) -> DbtCliInvocation:
-        """Start dbt with exactly these arguments; `cli` adds the selection of all assets of a `context`."""
-        target = self._get_unique_target_path(context=context)
-        manifest = Path(os.environ["DBT_TARGET_PATH"], "manifest.json")
-        invocation = self.cli(
-            command, manifest=manifest, dagster_dbt_translator=translator, target_path=target
-        )
-        invocation.context = context
-        return invocation
-
-
-def dbt_resource(project: DbtProject) -> DbtProcess:
-    """The dbt of this environment, whatever PATH says."""
-    folder: Any = project  # the base class accepts a project, which mypy does not see in a subclass
-    return DbtProcess(project_dir=folder, dbt_executable=sys.executable, global_config_flags=list(DBT))

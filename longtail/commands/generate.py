@@ -107,14 +107,10 @@ def _of_all_models(study: Study, shard: Shard | None) -> Iterator[str]:
                 if shard:
                     _shard_of_model(scope, shard, session)
                 else:
-                    _of_model(scope, session)
+                    for task, own in _partitions(scope):
+                        _make(task, own, session)
             except (LongtailError, OSError) as error:
                 yield f"{model.name}: {_line(error)}"
-
-
-def _of_model(scope: Scope, session: ModelSession) -> None:
-    for task, own in _partitions(scope):
-        _make(task, own, session)
 
 
 def _make(task: Task, scope: Scope, session: ModelSession) -> None:

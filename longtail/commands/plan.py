@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from longtail.commands.run import report_missing
 from longtail.errors import LakeError
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope
-from longtail.generation.estimate import Estimate, estimate, estimate_latencies
+from longtail.generation.estimate import estimate, estimate_latencies
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.datasets import import_questions
 from longtail.preflight import misses
@@ -149,35 +148,30 @@ def _line_of_model(
     """The line of a stage of one model. Errors: `LakeError` where an input is not made yet."""
     table = stage.keys[0].split("/")[-1]
     if table in TASKS:
-        return _generation_line(stage, [*_estimates(study, lake, stage, session)])
+        return _generation_line(study, lake, stage, session)
     if table == "single_latencies":
         return Planned(stage.title, "to do", estimate_latencies(study, lake, study.model(str(stage.model))))
     return _line_of_other_stage(stage, last)
 
 
-def _estimates(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Iterator[Estimate]:
-    """What the partitions of a generated table have still to do; nothing for current ones."""
+def _generation_line(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Planned:
+    """The line of a generated table of one model; of its partitions, current ones have no estimate."""
     task, model = TASKS[stage.keys[0].split("/")[-1]], study.model(str(stage.model))
-    by_method = stage.first != stage.model
-    for method in study.methods if by_method else (None,):
-        if found := estimate(task, Scope(study, lake, model, method), session):
-            yield found
-
-
-def _generation_line(stage: Stage, estimates: Iterable[Estimate]) -> Planned:
-    """The line of a generated table, whose partitions have these estimates."""
-    found = list(estimates)
+    methods = study.methods if stage.first != stage.model else (None,)
+    of_each = (estimate(task, Scope(study, lake, model, method), session) for method in methods)
+    found = [one for one in of_each if one]
     if not found:
         return Planned(stage.title, "finished")
     missing, results = sum(one.n_missing for one in found), sum(one.n_results for one in found)
     if not missing:
         return Planned(stage.title, f"rows made again from {results:,} results in the row cache")
     prompt, new = sum(one.prompt_tokens for one in found), sum(one.new_tokens for one in found)
+    seconds, dollars = [one.seconds for one in found], [one.usd for one in found]
     return Planned(
         stage.title,
         f"{missing:,} of {results:,} results; about {prompt:,} prompt tokens and {new:,} new ones",
-        _sum(one.seconds for one in found),
-        _sum(one.usd for one in found),
+        None if None in seconds else sum(one or 0.0 for one in seconds),
+        None if None in dollars else sum(one or 0.0 for one in dollars),
     )
 
 
@@ -194,13 +188,3 @@ def _sums(study: Study, stages: Iterable[Planned]) -> Iterator[str]:
             yield f"Weights of {model.name} in memory: {model.n_parameters * width / 1e9:,.2f} GB ({model.dtype})."
     folder = next(path for path in (study.home.root, *study.home.root.parents) if path.exists())
     yield f"Disk: {shutil.disk_usage(folder).free / 1e9:,.0f} GB are free in {folder}."
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum; None where a value is not known."""
-    found = list(values)
-    return None if None in found else sum(one or 0.0 for one in found)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,21 +14,18 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from dagster_project.same_origin import SameOrigin, SmallHeads
-from longtail.commands.ports import check_free, read_port
+from longtail.commands import free_port
 from longtail.errors import LongtailError, single_line
 from longtail.router.service import RouterStore, create_app
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
 
-_COMMAND = "router"
-
 
 def main(port: str = "8000") -> int:
     """Serve until a signal; return the exit code."""
     try:
-        number = read_port(_COMMAND, port)
+        number = free_port(port, "router")
         store = RouterStore(load_study(study_file()).home.published_router)
-        check_free(number, _COMMAND)
     except (LongtailError, OSError) as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1

@@ -20,24 +20,24 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from rich.console import Console
 
-from dagster_project.operations import STUDY, in_one_line, open_instance
+from dagster_project.operations import RUN_SETTINGS, STUDY, in_one_line, open_instance
 from dagster_project.stages import Stage, plan
-from longtail.commands.display import Calm, Condensed, Display, StageTimes, display_on
+from longtail.commands.display import Calm, Display, StageTimes
 from longtail.errors import LongtailError, single_line
 from longtail.preflight import misses
 from longtail.progress import Progress
 from longtail.storage.checksums import file_state
 from longtail.storage.files import add_advice, atomic_file, is_disk_full
-from longtail.storage.home import command, longtail_home, study_file
+from longtail.storage.home import command, longtail_home, show_near, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
 from longtail.storage.ownership import forget_run, hold_run, only_one
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import warehouse_inputs
-from longtail.warehouse.headline import headline, render_headline
-from longtail.warehouse.publication import find_damage
+from longtail.warehouse.publication import find_damage, headline, render_headline
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
@@ -61,7 +61,8 @@ def main(prepare: bool = False) -> int:
     print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
     busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
     with only_one(study.home.locks / "run.lock", busy):
-        with display_on(sys.stdout, StageTimes(study.home.stage_times)).listen() as display:
+        console = Console(file=sys.stdout, highlight=False)
+        with Display(console, StageTimes(study.home.stage_times)).listen() as display:
             failed = materialise(study, display, prepares=prepare)
         if prepare:
             print(_generation_advice(study), flush=True)
@@ -116,7 +117,7 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
     failed: dict[str, str] = {}
     made: dict[Stage, set[tuple[str, str]]] = {}
     lake = Lake.of(study.name, study.home.lake)
-    with open_instance(study) as instance:
+    with open_instance(study, RUN_SETTINGS) as instance:
         with Progress(_LOG, "loading definitions"):
             from dagster_project.definitions import defs
 
@@ -137,9 +138,10 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
                     )
             before = _files_of(lake, stage)
             display.begin(number)
-            failure = (_publish if stage.is_output else run_stage)(
-                definitions, instance, study, stage, display
-            )
+            if stage.is_output:
+                failure = _publish(definitions, instance, study, stage, display)
+            else:
+                failure = run_stage(definitions, instance, study, stage)
             display.end(is_done=failure is None)
             if failure is None:
                 made[stage] = {*_partitions_of(lake, stage)}
@@ -197,7 +199,7 @@ def _publish(
     if _is_published(study, inputs, display.say):
         return None
     _inputs_of_publication(study).unlink(missing_ok=True)  # from here on, the published files are replaced
-    failure = run_stage(definitions, instance, study, stage, display)
+    failure = run_stage(definitions, instance, study, stage)
     if failure is None:
         with atomic_file(_inputs_of_publication(study)) as temporary:
             temporary.write_text(inputs, encoding="utf-8")
@@ -222,7 +224,7 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
 
 
 def run_stage(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
 ) -> str | None:
     """Run one stage in this process; return None, or the line that says what failed. Errors: `KeyboardInterrupt`."""
     job = definitions.resolve_implicit_global_asset_job_def()
@@ -231,9 +233,11 @@ def run_stage(
     # Before the run exists: whenever this process dies, the next start sees that the run is dead.
     hold_run(study.home.runs, run_id)
     with (
-        contextlib.closing(Condensed(display.say)) as condensed,
-        contextlib.redirect_stdout(condensed),
-        contextlib.redirect_stderr(Calm(sys.stderr, is_copied=not display.is_live)),
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(
+            nowhere
+        ),  # all lines of dbt: the display shows its progress and its errors
+        contextlib.redirect_stderr(Calm(sys.stderr)),
     ):
         outcome = job.execute_in_process(
             instance=instance,
@@ -249,14 +253,9 @@ def run_stage(
     return None if outcome.success else failure_line(outcome.all_events)
 
 
-def _near(path: Path) -> str:
-    near = os.path.relpath(path)
-    return str(path) if near.startswith("..") else near
-
-
 def _chosen(study: Study) -> str:
     """The study file that a command must name; none for the study that it takes by default."""
-    return "" if study.home.root == longtail_home() else _near(study.path)
+    return "" if study.home.root == longtail_home() else show_near(study.path)
 
 
 def _generation_advice(study: Study) -> str:
@@ -270,7 +269,7 @@ def _generation_advice(study: Study) -> str:
 
 
 def _where_next(study: Study, seconds: float) -> str:
-    file, chosen = _near(study.path), _chosen(study)
+    file, chosen = show_near(study.path), _chosen(study)
     sql, ui, again = (command(name, chosen, limit=study.limit) for name in ("sql", "ui", "run"))
     few = f" This was a quick run of at most {study.limit} questions." if study.limit else ""
     return (

@@ -22,8 +22,7 @@ from longtail.errors import LongtailError, single_line
 from longtail.needs import check_package
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
-from longtail.warehouse.comments import literal
-from longtail.warehouse.publication import connect_to_publication
+from longtail.warehouse.publication import connect_to_publication, literal
 
 QUESTIONS = {
     "accuracy": "How often is a model right?",

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from dagster_project.operations import in_one_line, open_instance, studies_of_home
-from longtail.commands.ports import check_free, read_port
+from longtail.commands import free_port
 from longtail.errors import LongtailError
 from longtail.preflight import misses
 from longtail.processes import end_with_parent
@@ -28,7 +28,7 @@ from longtail.storage.files import atomic_file, temporary_folder
 from longtail.storage.home import PROJECT_ROOT, command, study_file
 from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
-from longtail.warehouse.manifest import prepare_manifest
+from longtail.warehouse.build import prepare_manifest
 
 MODULE = "dagster_project.definitions"
 """What a code server loads; Dagster's name for it is the study's."""
@@ -40,12 +40,11 @@ _HEARTBEAT_S = 120
 @in_one_line
 def main(port: str = "3000") -> int:
     """Serve the UI until a signal: the chosen study, and all that have run in this home."""
-    number = read_port("ui", port)
     study = load_study(study_file())
     os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
     busy = f"another `{command('ui')}` serves {study.home.home}; stop it first"
     with only_one(study.home.home / "locks" / "ui.lock", busy), temporary_folder("ui") as folder:
-        check_free(number, "ui")
+        number = free_port(port, "ui")
         with open_instance(study):
             for line in misses(study):
                 print(f"missing: {line}", file=sys.stderr)

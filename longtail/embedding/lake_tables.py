@@ -23,7 +23,7 @@ from longtail.embedding.vectors import Vectors
 from longtail.questions.build import draw
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
-from longtail.storage.lake_rows import add_constants
+from longtail.storage.lake_files import add_constants
 from longtail.study.models import Model
 from longtail.study.study import Study
 

@@ -31,7 +31,7 @@ from longtail.imports.records import file_hashes
 from longtail.questions.text_matches import count_names, text_files
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.storage.lake_rows import content_hash
+from longtail.storage.lake_files import content_hash
 from longtail.study.source import FactSample
 from longtail.study.study import Study
 from longtail.tables import TABLES

@@ -34,7 +34,7 @@ from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.files import STAGING
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
-from longtail.storage.lake_rows import PART_ROWS
+from longtail.storage.lake_files import PART_ROWS
 from longtail.study.backends import IMPORTED
 from longtail.study.imports import COLLECTIONS, Collection, load_format, slice_of
 from longtail.study.study import Study

@@ -34,7 +34,7 @@ from longtail.retrieval.stored_passages import open_passages
 from longtail.scoring.match import has_answer, has_answer_popqa
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import PART_ROWS
+from longtail.storage.lake_files import PART_ROWS
 from longtail.study.study import Study
 from longtail.tables import TABLES
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import duckdb
 
-from longtail.errors import PublishError
 from longtail.progress import Progress
 from longtail.router.decisions import (
     ALL,
@@ -36,15 +35,10 @@ from longtail.router.decisions import (
 )
 from longtail.router.service import NAMES
 from longtail.study.study import Study
-from longtail.warehouse.publication import connect_to_publication, publication_of
-from longtail.warehouse.staging import (
-    check_link,
-    find_version,
-    identity_of,
-    move_folder,
-    next_version,
-    point_to,
-    staging_beside,
+from longtail.warehouse.publication import (
+    open_publication,
+    publication_of,
+    publish_folder,
 )
 
 _SIGNALS = """
@@ -359,36 +353,19 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
     Errors: `PublishError` if nothing is published yet or the disk fails. The previous routers then stay.
     """
     published, target = study.home.published_warehouse, study.home.published_router
-    check_link(target, "routers", "publish")
-    try:
-        with (
-            Progress(log, "publication of routers"),
-            connect_to_publication(published) as connection,
-            staging_beside(study.home.published, "router") as staging,
-        ):
-            publication = publication_of(connection)
-            versions = study.home.published / "routers"
-            identity = identity_of(publication, "longtail.router")
-            folder = find_version(versions, identity)
-            warehouse = {
-                "study": publication.study,
-                "published_at": publication.published_at.isoformat(),
-                "invocation_id": publication.invocation_id,
-                "code_version": publication.code_version,
-            }
-            marts = read_marts(connection)
-            routers = dict(documents(marts, warehouse))
-            about = {**warehouse, "popularity": marts.popularity}
-            content, n_names = names_file(_entities(connection), about)
-            if folder is None:
-                new, folder = staging / "router", versions / next_version(versions, identity)
-                _write(new, routers, content)
-                move_folder(new, folder)
-            point_to(target, folder, staging)
-    except (OSError, duckdb.Error) as error:
-        raise PublishError(
-            f"{target}: could not be published ({error}); the previous routers stay"
-        ) from error
+    with Progress(log, "publication of routers"), open_publication(published) as connection:
+        publication = publication_of(connection)
+        warehouse = {
+            "study": publication.study,
+            "published_at": publication.published_at.isoformat(),
+            "invocation_id": publication.invocation_id,
+            "code_version": publication.code_version,
+        }
+        marts = read_marts(connection)
+        routers = dict(documents(marts, warehouse))
+        about = {**warehouse, "popularity": marts.popularity}
+        content, n_names = names_file(_entities(connection), about)
+    publish_folder(target, publication, "longtail.router", lambda folder: _write(folder, routers, content))
     policies = {name: str(router["policy"]) for name, router in routers.items()}
     log.info("published %d routers and %d names to %s", len(policies), n_names, target)
     return RouterReport(target, publication.invocation_id, policies, n_names)

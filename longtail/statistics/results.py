@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.storage.fingerprints import code_version
-from longtail.storage.lake_rows import content_hash
+from longtail.storage.lake_files import content_hash
 from longtail.threads import thread_count
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ entry, so each entry has a checksum. A damaged entry is dropped.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ _SETUP = (
     "PRAGMA synchronous = NORMAL",
     "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, checksum BLOB NOT NULL, data BLOB NOT NULL)",
 )
-_KEYS_PER_QUERY = 500
 
 
 class BlobStore:
@@ -42,15 +42,8 @@ class BlobStore:
         """The entries that are there and whole, by key."""
         if not self._file.exists:
             return {}
-        entries: dict[str, bytes] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            entries |= self._get_some(keys[start : start + _KEYS_PER_QUERY])
-        return entries
-
-    def _get_some(self, keys: Sequence[str]) -> dict[str, bytes]:
-        marks = ",".join("?" * len(keys))
-        query = f"SELECT key, checksum, data FROM entries WHERE key IN ({marks})"  # noqa: S608
-        rows = self._file.run(lambda database: database.execute(query, keys).fetchall())
+        query = "SELECT key, checksum, data FROM entries WHERE key IN (SELECT value FROM json_each(?))"
+        rows = self._file.run(lambda database: database.execute(query, [json.dumps(keys)]).fetchall())
         whole = {key: self._whole(key, checksum, data) for key, checksum, data in rows}
         return {key: plain for key, plain in whole.items() if plain is not None}
 

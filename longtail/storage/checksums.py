@@ -51,7 +51,7 @@ def is_as_named(path: Path) -> bool:
 
 def record(folder: Path) -> None:
     """Write the checksums of all files below `folder` to its `SHA256SUMS`. Errors: `OSError`."""
-    lines = _lines(_checksums(folder))
+    lines = _lines(folder, _files(folder))
     with whole(folder / RECORD) as target:
         target.write_text(lines, encoding="utf-8")
 
@@ -59,8 +59,17 @@ def record(folder: Path) -> None:
 def record_files(target: Path, files: Iterable[Path]) -> None:
     """Write the checksums of some files, which are below the folder of `target`, to `target`. Errors: `LakeError`."""
     with atomic_file(target) as temporary:
-        named = ((file.relative_to(target.parent).as_posix(), file_checksum(file)) for file in files)
-        temporary.write_text(_lines(named), encoding="utf-8")
+        temporary.write_text(_lines(target.parent, files), encoding="utf-8")
+
+
+def _lines(folder: Path, files: Iterable[Path]) -> str:
+    return "".join(f"{file_checksum(file)}  {file.relative_to(folder).as_posix()}\n" for file in files)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The finished files below a folder, without its record."""
+    files = (file for file in folder.rglob("*") if file.name != RECORD and file.suffix != ".part")
+    return sorted(file for file in files if file.is_file())
 
 
 def compare_files(target: Path) -> dict[str, str]:
@@ -75,10 +84,6 @@ def compare_files(target: Path) -> dict[str, str]:
     }
 
 
-def _lines(checksums: Iterable[tuple[str, str]]) -> str:
-    return "".join(f"{checksum}  {name}\n" for name, checksum in checksums)
-
-
 def _checksum_or_error(file: Path) -> str:
     """The checksum of a file, or why the disk does not give it back."""
     try:
@@ -90,18 +95,16 @@ def _checksum_or_error(file: Path) -> str:
 def differences(folder: Path) -> dict[str, str]:
     """What is wrong with each file below `folder` that differs from the record; empty where none does.
 
-    A folder of an earlier version has no record. It is taken as it is, and gets one.
+    A folder without a record, such as one that a person has put there, is taken as it is, and gets one.
     """
-    if not (folder / RECORD).exists():
+    recorded = read_checksums(folder)
+    if not recorded:
         with contextlib.suppress(OSError):  # a folder that cannot be written
             record(folder)
         return {}
-    recorded = read_checksums(folder)
-    present = dict(_checksums(folder))
-    wrong = dict.fromkeys(recorded.keys() - present.keys(), "is missing")
-    wrong |= dict.fromkeys(present.keys() - recorded.keys(), "is not in its record")
-    wrong |= {name: CHANGED for name in present.keys() & recorded.keys() if present[name] != recorded[name]}
-    return dict(sorted(wrong.items()))
+    present = {file.relative_to(folder).as_posix() for file in _files(folder)}
+    unknown = dict.fromkeys(present - recorded.keys(), "is not in its record")
+    return dict(sorted({**compare_files(folder / RECORD), **unknown}.items()))
 
 
 def read_checksums(target: Path) -> dict[str, str]:
@@ -125,19 +128,6 @@ def unseal(path: Path) -> str | None:
         inner = text.partition("\n")[2]
         return inner if text == seal(inner) else None
     return None
-
-
-def _checksums(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name and checksum of each file. One that the disk does not give back has its error instead."""
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.name != RECORD and file.suffix != ".part":
-            name = file.relative_to(folder).as_posix()
-            try:
-                yield name, file_checksum(file)
-            except FileNotFoundError:  # another process has removed it
-                continue
-            except OSError as error:
-                yield name, f"({error.strerror})"
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -30,7 +30,7 @@ _PLACE = "dagster_project"
 """What stands for the place of any module of the project: what homes made before the package had its name contain."""
 
 _ROOT = Path(__file__).parents[2]
-_PAGE_FILES = frozenset({".js", ".css", ".html"})
+_PAGE_FILES = frozenset({".js", ".css", ".html", ".md"})
 CANNOT_CHANGE_ROWS = (
     # how work is stored, requested, reported and refused
     *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),

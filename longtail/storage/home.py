@@ -74,6 +74,12 @@ def in_project(path: Path, otherwise: Path | None = None) -> Path:
     return shipped if not path.exists() and shipped.is_file() else otherwise or path
 
 
+def show_near(path: Path) -> str:
+    """A path as a person sees it: from the present folder, if it is below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
 def command(name: str, study: str = "", **options: object) -> str:
     """What a person types: `make sql STUDY=mine.yaml` in a clone, else `longtail sql mine.yaml`."""
     chosen = {key: shlex.quote(str(value)) for key, value in {"study": study, **options}.items() if value}
@@ -100,6 +106,17 @@ def _resolve(variable: str, default: Path) -> Path:
     raise LongtailError(f"{variable}: {shown!r} {problem}; name another")
 
 
+class _Below:
+    """A path below another one of a home."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def __get__(self, home: StudyHome, _: object) -> Path:
+        path: Path = getattr(home, self._folder) / self._name
+        return path
+
+
 @dataclass(frozen=True)
 class StudyHome:
     """The folders of one study."""
@@ -116,87 +133,31 @@ class StudyHome:
         is_default = study_path.resolve() == DEFAULT_STUDY_FILE and not is_quick
         return cls(home=base, root=base if is_default else base / study_name)
 
-    @property
-    def lake(self) -> Path:
-        return self.root / "lake"
-
-    @property
-    def indexes(self) -> Path:
-        return self.root / "indexes"
-
-    @property
-    def tuned_models(self) -> Path:
-        """The checkpoints of the study's sweep."""
-        return self.root / "tuned_models"
-
-    @property
-    def build(self) -> Path:
-        return self.root / "build"
-
-    @property
-    def build_warehouse(self) -> Path:
-        return self.build / "warehouse.duckdb"
-
-    @property
-    def published(self) -> Path:
-        return self.root / "published"
-
-    @property
-    def published_warehouse(self) -> Path:
-        return self.published / "warehouse.duckdb"
-
-    @property
-    def published_report(self) -> Path:
-        return self.published / "report.html"
-
-    @property
-    def published_answers(self) -> Path:
-        """The page that the report links to; if the study is large, the files that it loads are in folder `answers`."""
-        return self.published / "answers.html"
-
-    @property
-    def published_docs(self) -> Path:
-        return self.published / "docs.html"
-
-    @property
-    def published_export(self) -> Path:
-        """A link to the folder of the newest export."""
-        return self.published / "export"
-
-    @property
-    def published_router(self) -> Path:
-        """A link to the folder of the newest routers."""
-        return self.published / "router"
-
-    @property
-    def published_figures(self) -> Path:
-        return self.published / "figures"
-
-    @property
-    def dagster(self) -> Path:
-        """The history of runs; all studies of this home share it."""
-        return self.home / "dagster"
-
-    @property
-    def runs(self) -> Path:
-        """The locks of the runs in that history."""
-        return self.home / "locks" / "runs"
-
-    @property
-    def stage_times(self) -> Path:
-        """How long each stage of the study took last time."""
-        return self.root / "stage_times.json"
-
-    @property
-    def locks(self) -> Path:
-        return self.root / "locks"
-
-    @property
-    def cache(self) -> Path:
-        """HTTP responses and downloads; all studies of this home share them."""
-        return self.home / "cache"
-
-    @property
-    def row_cache(self) -> Path:
-        """Finished generations; all studies of this home share them."""
-        return self.home / "row_cache"
+    lake = _Below("root", "lake")
+    indexes = _Below("root", "indexes")
+    tuned_models = _Below("root", "tuned_models")
+    """The checkpoints of the study's sweep."""
+    build = _Below("root", "build")
+    build_warehouse = _Below("build", "warehouse.duckdb")
+    published = _Below("root", "published")
+    published_warehouse = _Below("published", "warehouse.duckdb")
+    published_report = _Below("published", "report.html")
+    published_answers = _Below("published", "answers.html")
+    """The page that the report links to; if the study is large, the files that it loads are in folder `answers`."""
+    published_docs = _Below("published", "docs.html")
+    published_export = _Below("published", "export")
+    """A link to the folder of the newest export."""
+    published_router = _Below("published", "router")
+    """A link to the folder of the newest routers."""
+    published_figures = _Below("published", "figures")
+    dagster = _Below("home", "dagster")
+    """The history of runs; all studies of this home share it, as they share `runs`, `cache` and `row_cache`."""
+    runs = _Below("home", "locks/runs")
+    """The locks of the runs in that history."""
+    stage_times = _Below("root", "stage_times.json")
+    """How long each stage of the study took last time."""
+    locks = _Below("root", "locks")
+    cache = _Below("home", "cache")
+    """HTTP responses and downloads."""
+    row_cache = _Below("home", "row_cache")
+    """Finished generations."""

@@ -24,13 +24,16 @@ import pyarrow.parquet as pq
 from longtail.errors import LakeError, printable
 from longtail.progress import Progress
 from longtail.storage.files import STAGING, atomic_file, remove_leftovers, stage
-from longtail.storage.lake_rows import BATCH_ROWS, conform, content_hash, part_of
-from longtail.storage.lake_stamps import (
+from longtail.storage.lake_files import (
+    BATCH_ROWS,
     Stamp,
     columns_of,
+    conform,
+    content_hash,
     content_of,
     damage_of,
     metadata_of,
+    part_of,
     seal,
     stamp_of,
 )

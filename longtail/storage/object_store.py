@@ -26,7 +26,7 @@ from longtail.errors import LakeError, single_line
 from longtail.progress import Progress
 from longtail.storage.files import atomic_file
 from longtail.storage.fingerprints import fingerprint
-from longtail.storage.lake_stamps import checksum_of, damage_of, stamp_of
+from longtail.storage.lake_files import checksum_of, damage_of, stamp_of
 from longtail.tables import TABLES
 
 if TYPE_CHECKING:

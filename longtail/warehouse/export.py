@@ -8,49 +8,195 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
-from longtail.errors import PublishError
 from longtail.progress import Progress
 from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
-from longtail.warehouse.card import (
-    LICENCES,
-    ExportedTable,
-    Licence,
-    card,
-    licence_of_collection,
-    licence_of_files,
-)
-from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
-from longtail.warehouse.publication import Publication, connect_to_publication, publication_of
-from longtail.warehouse.staging import (
-    check_link,
-    find_version,
-    identity_of,
-    move_folder,
-    next_version,
-    point_to,
-    staging_beside,
+from longtail.warehouse.publication import (
+    SCHEMA,
+    Publication,
+    comments_of,
+    literal,
+    marts_of,
+    open_publication,
+    publication_of,
+    publish_folder,
+    statement,
 )
 
+_CARD = Path(__file__).with_name("card.md")
 _DATA = "data"
 _ROW_GROUP = 122_880  # rows per group, as in DuckDB itself
-_KINDS = {
-    "sandbox": {"sandbox"},
-    "wikidata": {"wikidata", "wikimedia"},
-    "wikipedia": {"wikipedia"},
-    "popqa": {"popqa"},
-    "entity_questions": {"entity_questions"},
-    "imported": {"rdf_file", "answers", "paraphrases"},
+_MARKUP = re.compile(r"[\\|<>\[\]*_`&~#!]")
+_SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+)
+_LICENCES = {
+    ("sandbox",): (
+        "apache-2.0",
+        "The sandbox's world (names, facts, views, articles) is synthetic and describes nobody.",
+    ),
+    ("wikidata", "wikimedia"): (
+        "cc0-1.0",
+        "Entities and facts are Wikidata's, page views the Wikimedia Foundation's: CC0 1.0.",
+    ),
+    ("wikipedia",): (
+        "cc-by-sa-4.0",
+        "Texts of passages are English Wikipedia's: CC BY-SA 4.0, credit each article.",
+    ),
+    ("popqa",): (
+        "mit",
+        "Questions, gold answers and popularity of PopQA: MIT, by Alex Mallen and others.",
+    ),
+    ("entity_questions",): (
+        "mit",
+        "Questions and gold answers of EntityQuestions: MIT, by Princeton's NLP group.",
+    ),
+    ("rdf_file", "answers", "paraphrases"): (
+        "other",
+        "Facts, wordings and answers from other files stay under those files' licences: ask who made them.",
+    ),
 }
-"""By licence (`card`): the sources in the rows that require it. `answers` and `paraphrases` mean imported ones."""
+"""By the sources in the rows that require it: the licence's name on the hub, and a sentence. `answers` and `paraphrases`
+mean imported ones."""
+_HUB = frozenset(
+    {"apache-2.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc0-1.0", "mit", "odc-by"}
+)
+"""Names of licences on the hub that a collection's own words may stand for."""
+
+
+@dataclass(frozen=True)
+class ExportedTable:
+    """One exported table: its file, its columns (name, comment, Arrow type), rows, bytes, and the catalogue's words."""
+
+    name: str
+    path: str
+    columns: tuple[tuple[str, str, pa.DataType], ...]
+    n_rows: int
+    n_bytes: int
+    description: str
+    grain: str | None
+    source: str | None
+
+
+Licence = tuple[str, str]
+"""A licence's name on the hub, empty for rows that are left out; and what whoever shares the data must know or name."""
+
+
+def licence_of_collection(
+    collection: str, source: str, date: str | None, licence: str, n_passages: int
+) -> Licence:
+    """The licence of a collection whose passages are published. `source`: whose texts they are."""
+    dated = f", {date}" if date else ""
+    return _hub_name(licence), (
+        f"{n_passages:,} passages of `dim_passages` are from collection {_plain(collection)}: {_plain(source)}{dated}; "
+        f"{_plain(licence)}. Column `title` names the article to credit."
+    )
+
+
+def licence_of_files(licence: str, rows: Sequence[str]) -> Licence:
+    """The licence, or `NO_LICENCE`, of rows of imported files: questions of a dataset, answers of a model to one."""
+    named = ", ".join(rows)
+    if licence == NO_LICENCE:
+        return (
+            "",
+            f"Left out, because their sources state no licence: rows with {named}. Rates over them are here.",
+        )
+    return _hub_name(licence), f"{_plain(licence)}: {named}."
+
+
+def _hub_name(licence: str) -> str:
+    """The licence's name on the hub; `other` for licences that are not known."""
+    name = "-".join(licence.lower().split())
+    return name if name in _HUB else "other"
+
+
+def card(publication: Publication, tables: Sequence[ExportedTable], licences: Sequence[Licence]) -> str:
+    """The whole README.md, with the licences that apply, in order."""
+    front = yaml.safe_dump(
+        _front(publication, tables, [name for name, _ in licences if name]),
+        sort_keys=False, allow_unicode=True, width=1_000,
+    )  # fmt: skip
+    return f"---\n{front}---\n\n{_text(publication, tables, licences)}"
+
+
+def _front(publication: Publication, tables: Sequence[ExportedTable], names: Sequence[str]) -> dict[str, Any]:
+    licences = list(dict.fromkeys(names))
+    n_rows = max((table.n_rows for table in tables), default=0)
+    return {
+        "pretty_name": f"Longtail: {publication.study}",
+        "license": licences[0] if len(licences) == 1 else licences or "unknown",
+        "language": ["en"],
+        "task_categories": ["question-answering"],
+        "tags": ["popqa", "long-tail", "retrieval-augmented-generation", "adaptive-retrieval"],
+        "size_categories": [next((name for most, name in _SIZES if n_rows < most), "n>10M")],
+        "configs": [
+            {
+                "config_name": table.name,
+                "data_files": [{"split": "train", "path": table.path}],
+                **({"default": True} if table.name == "fct_answers" else {}),
+            }
+            for table in tables
+        ],
+        "longtail": {
+            "study": publication.study,
+            "dbt_invocation_id": publication.invocation_id,
+            "published_at": publication.published_at.isoformat(),
+            "code_version": publication.code_version,
+        },
+    }
+
+
+def _text(publication: Publication, tables: Sequence[ExportedTable], licences: Sequence[Licence]) -> str:
+    overview = [
+        f"| `{table.name}` | {table.n_rows:,} | {table.n_bytes:,} | {_plain(table.description)} |"
+        for table in tables
+    ]
+    said = [f"- `{name}`: {sentence}" if name else f"- {sentence}" for name, sentence in licences]
+    parts = {
+        "study": _plain(publication.study),
+        "description": _plain(publication.description),
+        "licences": "\n".join(said),
+        "n_tables": len(tables),
+        "n_bytes": sum(table.n_bytes for table in tables),
+        "overview": "\n".join(overview),
+        "sections": "\n".join(line for table in tables for line in _section(table)),
+    }
+    return _CARD.read_text(encoding="utf-8").rstrip("\n").format(**{**vars(publication), **parts})
+
+
+def _section(table: ExportedTable) -> list[str]:
+    return [
+        f"### {table.name}",
+        "",
+        _plain(table.description),
+        *([f"Key: {_plain(table.grain)}."] if table.grain else []),
+        *([f"Source: {_plain(table.source)}."] if table.source else []),
+        "",
+        "| column | type | |",
+        "|---|---|---|",
+        *(f"| `{name}` | `{type_}` | {_plain(comment)} |" for name, comment, type_ in table.columns),
+        "",
+    ]
+
+
+def _plain(text: str) -> str:
+    """Text on one line that no Markdown reader interprets as markup."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 @dataclass(frozen=True)
@@ -70,30 +216,17 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     Errors: `PublishError` if nothing is published yet or the disk fails. The previous export then stays.
     """
     published, target = study.home.published_warehouse, study.home.published_export
-    check_link(target, "an export", "export")
-    try:
-        with (
-            Progress(log, "export of the marts"),
-            connect_to_publication(published) as connection,
-            staging_beside(study.home.published, "export") as staging,
-        ):
-            connection.execute("set enable_progress_bar = false")
-            publication = publication_of(connection)
-            # Other licences leave other rows out.
-            identity = identity_of(publication, "longtail.warehouse", study.licences)
-            exports = study.home.published / "exports"
-            current = find_version(exports, identity)
-            was_current = current is not None
-            folder = current or exports / next_version(exports, identity)
-            if not was_current:
-                new = staging / "export"
-                _write(connection, publication, study, new)
-                move_folder(new, folder)
-            point_to(target, folder, staging)
-    except (OSError, duckdb.Error) as error:
-        raise PublishError(f"{target}: could not be exported ({error}); the previous export stays") from error
-    n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    files = [folder / _DATA / f"{name}.parquet" for name in publication.n_rows]
+    with Progress(log, "export of the marts"), open_publication(published) as connection:
+        connection.execute("set enable_progress_bar = false")
+        publication = publication_of(connection)
+
+        def write(folder: Path) -> None:
+            _write(connection, publication, study, folder)
+
+        # Other licences leave other rows out.
+        was_current = publish_folder(target, publication, "longtail.warehouse", write, study.licences)
+    n_bytes = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    files = [target / _DATA / f"{name}.parquet" for name in publication.n_rows]
     n_rows = {file.stem: pq.read_metadata(file).num_rows for file in files}
     log.info("exported %d tables to %s, %d bytes", len(n_rows), target, n_bytes)
     return ExportReport(target, publication.invocation_id, n_rows, n_bytes, was_current)
@@ -196,7 +329,7 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[Licen
         if licence:
             files.setdefault(licence, {})[what] = None
     return [
-        *(LICENCES[licence] for licence, sources in _KINDS.items() if in_rows & sources),
+        *(licence for sources, licence in _LICENCES.items() if in_rows.intersection(sources)),
         *(licence_of_collection(*row) for row in collections),
         *(licence_of_files(licence, [*named]) for licence, named in files.items()),
     ]

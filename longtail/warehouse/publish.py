@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,10 +27,18 @@ from longtail.storage.files import sync
 from longtail.storage.fingerprints import fingerprint, folder_version
 from longtail.study.study import Study
 from longtail.warehouse.build import BuildVerdict, dbt_sources, read_verdict
-from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
-from longtail.warehouse.publication import log_of, record_of
+from longtail.warehouse.publication import (
+    SCHEMA,
+    comments_of,
+    literal,
+    log_of,
+    marts_of,
+    next_version,
+    record_of,
+    staging_beside,
+    write_comments,
+)
 from longtail.warehouse.sources import describe_column
-from longtail.warehouse.staging import next_version, staging_beside
 
 KEPT_VERSIONS = 3
 STORAGE_VERSION = "v1.0.0"
@@ -122,8 +130,8 @@ def _copy(
     if verdict.failures:
         more = f" (and {len(verdict.failures) - 1} more)" if len(verdict.failures) > 1 else ""
         raise PublishError(f"not published, the build failed: {verdict.failures[0]}{more}")
-    if before and (losses := _losses(connection, study, before)):
-        raise PublishError(_fewer(losses))
+    if before:
+        _require_no_loss(connection, study, before)
     connection.execute(f"attach {literal(str(new))} as target (storage_version '{STORAGE_VERSION}')")
     connection.execute("use target")
     # One transaction, because otherwise each statement would be synced to the disk.
@@ -147,10 +155,8 @@ def _last_whole(target: Path) -> Path | None:
     )
 
 
-def _losses(
-    connection: duckdb.DuckDBPyConnection, study: Study, before: Path
-) -> list[tuple[str, str, int, int]]:
-    """Of which lake table and model the build has fewer rows than `before`, and how many: now, and there.
+def _require_no_loss(connection: duckdb.DuckDBPyConnection, study: Study, before: Path) -> None:
+    """Errors: `PublishError` where the build has fewer rows than `before` of a lake table and model.
 
     With the study file of that time, any row that is gone counts. With another one, only what the study still declares
     does: dataset, model, method and prompt together have fewer rows, and more of those that the study asks for are
@@ -159,20 +165,19 @@ def _losses(
     connection.execute(f"attach {literal(str(before))} as published (read_only)")
     try:
         ((declared,),) = connection.execute("select declared from published.marts.publication").fetchall()
-        return connection.execute(_LOSSES, [declared == study_version(study)]).fetchall()
+        losses = connection.execute(_LOSSES, [declared == study_version(study)]).fetchall()
     except (duckdb.CatalogException, duckdb.BinderException):  # of a version that did not count them
-        return []
+        return
     finally:
         connection.execute("detach published")
-
-
-def _fewer(losses: Sequence[tuple[str, str, int, int]]) -> str:
-    named = [f"{now:,} {table} of {model} instead of {then:,}" for table, model, now, then in losses[:_NAMED]]
-    more = f" (and {len(losses) - _NAMED} more)" if len(losses) > _NAMED else ""
-    return (
-        f"not published: the study file does not ask for less than before, but there would be {', '.join(named)}{more}; "
-        f"correct the cause and run again, or publish all the same with {ALLOW_FEWER}=1 (--publish-fewer)"
-    )
+    if losses:
+        named = [f"{now:,} {of} of {model} instead of {then:,}" for of, model, now, then in losses[:_NAMED]]
+        more = f" (and {len(losses) - _NAMED} more)" if len(losses) > _NAMED else ""
+        raise PublishError(
+            "not published: the study file does not ask for less than before, but there would be "
+            f"{', '.join(named)}{more}; correct the cause and run again, or publish all the same with {ALLOW_FEWER}=1 "
+            "(--publish-fewer)"
+        )
 
 
 def _replace(new: Path, target: Path) -> Path:
@@ -184,7 +189,7 @@ def _replace(new: Path, target: Path) -> Path:
     shutil.copyfile(new, copy)  # a full disk fails here, before anything is replaced
     record.write_text(f"{checksum}  {target.name}\n", encoding="ascii")
     for file in (new, copy, record):
-        _forbid_writing(file)
+        file.chmod(file.stat().st_mode & ~0o222)
         sync(file)
     os.replace(copy, kept)
     sync(versions)
@@ -196,10 +201,6 @@ def _replace(new: Path, target: Path) -> Path:
     for old in sorted(versions.glob("*.duckdb"))[:-KEPT_VERSIONS]:
         old.unlink()
     return kept
-
-
-def _forbid_writing(file: Path) -> None:
-    file.chmod(file.stat().st_mode & ~0o222)
 
 
 def _fill(
@@ -243,8 +244,8 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> i
     connection.execute(ddl)
     quoted = f'{SCHEMA}."{name}"'
     connection.execute(f"insert into target.{quoted} select * from build.{quoted} order by all")  # noqa: S608
-    row = connection.execute(f"select count(*) from target.{quoted}").fetchone()  # noqa: S608
-    return int(row[0]) if row else 0
+    ((n_rows,),) = connection.execute(f"select count(*) from target.{quoted}").fetchall()  # noqa: S608
+    return int(n_rows)
 
 
 def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> str:

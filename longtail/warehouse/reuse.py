@@ -14,8 +14,7 @@ import json
 import logging
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,10 +24,9 @@ from typing import Any
 import duckdb
 
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.storage.lake_stamps import checksum_of
+from longtail.storage.lake_files import checksum_of
 from longtail.study.study import Study
-from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD
-from longtail.warehouse.manifest import prepare_manifest, project_version
+from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, prepare_manifest, project_version
 
 _PACKAGES = ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow")
 _SETTINGS = ("dbt_project.yml", "profiles.yml")
@@ -106,7 +104,12 @@ def nodes_to_build(manifest: Manifest, inputs: Mapping[str, str], build: Path) -
     all their descendants."""
     recorded = _read_record(build, manifest)
     changed = [node for node, hashed in inputs.items() if recorded.get(node) != hashed]
-    return _add_descendants(changed, _children(manifest)) & inputs.keys()
+    outdated, waiting = set(changed), list(changed)
+    while waiting:
+        new = {*manifest["child_map"].get(waiting.pop(), ())} - outdated
+        outdated |= new
+        waiting += new
+    return outdated & inputs.keys()
 
 
 def first_of(manifest: Manifest, outdated: AbstractSet[str]) -> tuple[str, ...]:
@@ -136,12 +139,19 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT, seed:
     nodes = {
         name: node for name, node in manifest["nodes"].items() if node["resource_type"] in ("model", "test")
     }
-    macros = _project_macros(manifest)
+    macros: dict[str, str] = {}  # the project's
+    others = set()
+    for macro in manifest["macros"].values():
+        if macro["package_name"] == manifest["metadata"]["project_name"]:
+            macros[macro["name"]] = macro["macro_sql"]
+        else:
+            others.add(macro["name"])
     common = fingerprint(
         seed,
         [(project / name).read_text(encoding="utf-8") for name in _SETTINGS],
         [version(package) for package in _PACKAGES],
-        {name: text for name, text in macros.items() if _is_implied(name, manifest)},
+        # dbt may call them without their names in a model: they replace its own
+        {name: text for name, text in macros.items() if "__" in name or name in others},
     )
     everything = fingerprint({name: _entry(node) for name, node in {**nodes, **manifest["sources"]}.items()})
     unknown = os.urandom(16).hex()
@@ -180,21 +190,6 @@ def _entry(node: Mapping[str, Any]) -> dict[str, Any]:
     return {**stable, "depends_on": _parents(node)}
 
 
-def _project_macros(manifest: Manifest) -> dict[str, str]:
-    macros = manifest["macros"].values()
-    return {macro["name"]: macro["macro_sql"] for macro in macros if _is_own(macro, manifest)}
-
-
-def _is_own(macro: Mapping[str, Any], manifest: Manifest) -> bool:
-    return bool(macro["package_name"] == manifest["metadata"]["project_name"])
-
-
-def _is_implied(macro: str, manifest: Manifest) -> bool:
-    """Whether dbt may call the project's macro without its name in a model: it replaces one of dbt's."""
-    others = (other["name"] for other in manifest["macros"].values() if not _is_own(other, manifest))
-    return "__" in macro or macro in others
-
-
 def _texts(code: str, macros: Mapping[str, str]) -> list[str]:
     """The code and that of every macro that it names, directly or through other macros."""
     texts: dict[str, str] = {"": code}
@@ -208,23 +203,6 @@ def _texts(code: str, macros: Mapping[str, str]) -> list[str]:
 
 def _parents(node: Mapping[str, Any]) -> list[str]:
     return list(node.get("depends_on", {}).get("nodes", ()))
-
-
-def _children(manifest: Manifest) -> dict[str, list[str]]:
-    children = defaultdict(list)
-    for name, node in manifest["nodes"].items():
-        for parent in _parents(node):
-            children[parent].append(name)
-    return children
-
-
-def _add_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -> set[str]:
-    selected, waiting = set(nodes), list(nodes)
-    while waiting:
-        new = set(children.get(waiting.pop(), ())) - selected
-        selected |= new
-        waiting += new
-    return selected
 
 
 def _read_record(build: Path, manifest: Manifest) -> dict[str, str]:

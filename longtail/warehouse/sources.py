@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
+import duckdb
 
 from longtail.storage.home import PROJECT_ROOT
 from longtail.tables import TABLES, Table
@@ -52,14 +52,6 @@ _DOCS_HEAD = """\
 Descriptions of the lake's columns.
 Written by `python -m longtail.warehouse.sources` from longtail/tables.
 """
-_TYPES = {
-    pa.string(): "varchar",
-    pa.bool_(): "boolean",
-    pa.int32(): "integer",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-}
 
 
 def sources_yaml() -> str:
@@ -129,22 +121,18 @@ def docs_block(table: str, column: str) -> str:
 
 
 def document_columns(table: str) -> dict[str, dict[str, str]]:
-    """The columns of a lake table as dbt's manifest has those of a source."""
+    """The columns of a lake table as dbt's manifest has those of a source, with the types as which DuckDB reads them."""
+    types = duckdb.from_arrow(TABLES[table].schema.empty_table()).types
     return {
         column.name: {
             "name": column.name,
-            "data_type": duckdb_type(column.type),
+            "data_type": re.sub(
+                r"\[\d+\]", "[]", str(type_).lower()
+            ),  # a Parquet file does not say how long lists are
             "description": column.description,
         }
-        for column in TABLES[table].columns
+        for column, type_ in zip(TABLES[table].columns, types, strict=True)
     }
-
-
-def duckdb_type(type_: pa.DataType) -> str:
-    """The DuckDB type as which DuckDB reads an Arrow type."""
-    if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
-        return f"{duckdb_type(type_.value_type)}[]"
-    return _TYPES[type_]
 
 
 def write_sources() -> None:

@@ -16,7 +16,7 @@ from longtail.relations.relation import Relation, content_of
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.storage.lake_rows import add_constants
+from longtail.storage.lake_files import add_constants
 from longtail.study.source import Source
 from longtail.study.study import Study
 from longtail.wikimedia.services import (

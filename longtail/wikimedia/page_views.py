@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from longtail.errors import SourceError
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.storage.lake_rows import add_constants
+from longtail.storage.lake_files import add_constants
 from longtail.study.source import (
     FIRST_MONTH,
     NO_SOURCE,

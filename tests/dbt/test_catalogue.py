@@ -1,20 +1,21 @@
-"""The catalogue lists every published table, and what it says of each is so."""
+"""The catalogue lists every published table, and what it says of each is so; the exposures list those that code reads."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
+import yaml
 
 from longtail import open_warehouse
 from longtail.storage.home import PROJECT_ROOT
 from longtail.tables import TABLES
-from longtail.warehouse.comments import literal
+from longtail.warehouse.publication import literal
 from tests.warehouses import AWKWARD, published_study
 
 
@@ -172,3 +173,32 @@ def test_lineage_reaches_the_lake_through_what_stands_between(published: duckdb.
         lineage["fct_accuracy_by_popularity"]
     )
     assert "page_views" in lineage["fct_signal_quality"], "through a model in Python"
+
+
+MARTS = {file.stem for file in (PROJECT_ROOT / "dbt" / "models" / "marts").rglob("*.sql")}
+CORE = PROJECT_ROOT / "longtail"
+
+
+def named_in(files: Iterable[Path]) -> set[str]:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return set(re.findall(r"\b(?:fct|dim)_[a-z_]+", text)) & MARTS
+
+
+@pytest.mark.parametrize(
+    ("exposure", "files"),
+    [
+        ("report", sorted((CORE / "report").rglob("*.py"))),
+        ("headline", [CORE / "warehouse" / "publication.py"]),
+        ("router", sorted((CORE / "router").rglob("*.py"))),
+    ],
+)
+def test_an_exposure_lists_what_its_code_reads(exposure: str, files: list[Path]) -> None:
+    (declared,) = [
+        one
+        for one in yaml.safe_load((PROJECT_ROOT / "dbt/models/exposures.yml").read_text(encoding="utf-8"))[
+            "exposures"
+        ]
+        if one["name"] == exposure
+    ]
+    refs = {re.fullmatch(r"ref\('(\w+)'\)", ref)[1] for ref in declared["depends_on"]}  # type: ignore[index]
+    assert refs == named_in(files)

@@ -25,7 +25,7 @@ DESCRIBE = """
 import json, sys
 import dagster as dg
 from dagster_project.definitions import defs
-from dagster_project.defs.warehouse import assets
+from dagster_project.defs import warehouse as assets
 from longtail.storage.home import PROJECT_ROOT
 definitions = defs()
 def name(key):
@@ -53,7 +53,7 @@ said = [c.description for k in graph.materializable_asset_keys if k.path[1] == "
 schedules = [s.name for s in definitions.schedules]
 assets._VERSION = "that of other files"
 try:
-    list(assets.build_models(None, None, assets.chosen_study()))
+    list(assets.build_models(None, assets.chosen_study()))
 except dg.Failure as failure:
     refusal = failure.description
 refresh = definitions.resolve_job_def("refresh_popularity").asset_layer.executable_asset_keys

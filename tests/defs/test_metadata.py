@@ -20,7 +20,7 @@ from longtail.errors import LakeError
 from longtail.report.report import ReportFiles
 from longtail.storage.home import DEFAULT_STUDY_FILE, longtail_home
 from longtail.storage.lake import Lake, Outcome
-from longtail.storage.lake_stamps import Stamp
+from longtail.storage.lake_files import Stamp
 from tests.in_process_dbt import put_parsed
 
 
@@ -28,7 +28,7 @@ from tests.in_process_dbt import put_parsed
 def report() -> ModuleType:
     """Dagster's assets of the report. To import them parses the dbt project, unless that is done."""
     put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
-    return importlib.import_module("dagster_project.defs.report")
+    return importlib.import_module("dagster_project.defs.warehouse")
 
 
 def files(folder: Path) -> ReportFiles:

@@ -14,7 +14,7 @@ import pytest
 
 from longtail.router import load_router
 from longtail.storage.lake import Lake
-from longtail.storage.lake_stamps import metadata_of, seal, stamp_of
+from longtail.storage.lake_files import metadata_of, seal, stamp_of
 from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (
@@ -168,10 +168,10 @@ def _is_of_a_tool(path: Path) -> bool:
 
 
 def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing(changing: Small) -> None:
-    """A manifest of dbt that was cut: `tests/longtail/warehouse/test_manifest.py`."""
+    """A manifest of dbt that was cut: `tests/longtail/warehouse/test_build.py`."""
     root = changing.root
     before = {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")}
-    for path in (root / "study_file", changing.home / "dagster/dagster.yaml"):
+    for path in (root / "study_file", changing.home / "dagster/run.yaml"):
         path.write_bytes(b"")
     done = run_study(changing.home, changing.study)
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]

@@ -48,25 +48,24 @@ def test_the_time_left_follows_the_work_and_has_a_basis(clock: Clock) -> None:
     with Progress(LOG, "answers m|bm25", 100, work=1000.0, clock=clock) as progress:
         clock.now += 1
         progress.add(10, work=50.0, tokens=600)
-        assert progress.step().left_s is None  # one second is no basis
-        assert str(progress.step()) == "answers m|bm25: 10 of 100"
+        assert str(progress) == "answers m|bm25: 10 of 100"  # one second is no basis
         clock.now += 9
         progress.add(10, work=150.0, tokens=600)
-        assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 40 s left"
+        assert str(progress) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 40 s left"
         clock.now += 30  # a long batch: the rate stays, the time left is counted down
-        assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 10 s left"
+        assert str(progress) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 10 s left"
         clock.now += 30
-        assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s)"
+        assert str(progress) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s)"
 
 
 def test_a_step_without_a_count_tells_its_time(clock: Clock) -> None:
     with Progress(LOG, "tiny: loading", clock=clock) as progress:
         clock.now += 12
-        assert str(progress.step()) == "tiny: loading: 12 s"
+        assert str(progress) == "tiny: loading: 12 s"
     with Progress(LOG, "bytes of a dump", clock=clock) as progress:
         clock.now += 10
         progress.add(5_000_000)
-        assert str(progress.step()) == "bytes of a dump: 5,000,000, 500,000/s"
+        assert str(progress) == "bytes of a dump: 5,000,000, 500,000/s"
 
 
 def test_the_log_hears_of_a_step_every_thirty_seconds_and_of_its_end(

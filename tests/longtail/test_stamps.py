@@ -56,7 +56,7 @@ from longtail.storage import fingerprints
 from longtail.storage.fingerprints import ParsedCode
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import WHOLE, Lake, Outcome
-from longtail.storage.lake_stamps import Stamp
+from longtail.storage.lake_files import Stamp
 from longtail.study.backends import BACKENDS, IMPORTED
 from longtail.study.datasets import Dataset
 from longtail.study.imports import (

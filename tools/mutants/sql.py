@@ -250,7 +250,7 @@ def plant_in_dbt(base: Path, mutant: Mutant) -> None:
 
 def build_base(base: Path) -> None:
     """The lakes without a fault, each built with all data tests; their builds are kept beside them."""
-    from tests.dbt.test_edge_marts import LONELY
+    from tests.dbt.test_edge_lakes import LONELY
     from tests.lakes import write_study_tables
 
     for name in ("awkward", "unanswered", "open", "edges"):

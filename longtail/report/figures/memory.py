@@ -23,7 +23,7 @@ from longtail.report.marks import (
     series,
     steps,
 )
-from longtail.warehouse.headline import HEADLINE_SQL
+from longtail.warehouse.publication import HEADLINE_SQL
 
 INTERVAL = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from dagster_project.stages import Stage
-from longtail.commands.display import Display, LiveDisplay, StageTimes, display_on
+from longtail.commands.display import Calm, Display, StageTimes
 from longtail.progress import MARK, Progress
 
 LOG = logging.getLogger("longtail")
@@ -52,7 +52,7 @@ def times(tmp_path: Path) -> StageTimes:
 @pytest.fixture
 def log(times: StageTimes, clock: Clock) -> Iterator[Display]:
     """A display in a log that listens, its thread aside."""
-    display = Display(io.StringIO(), times, clock)
+    display = Display(Console(file=io.StringIO()), times, clock)
     display.plan(STAGES)
     LOG.addHandler(display)
     level = LOG.level
@@ -63,8 +63,8 @@ def log(times: StageTimes, clock: Clock) -> Iterator[Display]:
 
 
 def lines(display: Display) -> list[str]:
-    assert isinstance(display.out, io.StringIO)
-    return display.out.getvalue().splitlines()
+    assert isinstance(display.console.file, io.StringIO)
+    return display.console.file.getvalue().splitlines()
 
 
 def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: Display, clock: Clock) -> None:
@@ -103,7 +103,7 @@ def test_nothing_from_outside_reaches_a_terminal_raw(log: Display, clock: Clock,
     assert lines(log) == ["      bad\\x00label\\x1b[31m\\x9b2J", "      second line"]
     out = Terminal()
     console = Console(file=out, force_terminal=True, width=100, color_system=None)
-    live = LiveDisplay(console, times, clock)
+    live = Display(console, times, clock)
     live.plan(STAGES)
     live.begin(1)
     with Progress(LOG, evil, 10, clock=clock):
@@ -117,7 +117,7 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
     times.note(STAGES[2], 40.0)
     times.note(STAGES[3], 60.0)
     console = Console(file=Terminal(), force_terminal=True, width=120, color_system=None)
-    live = LiveDisplay(console, times, clock)
+    live = Display(console, times, clock)
     live.plan(STAGES)
     live.begin(2)
     with Progress(LOG, "answers one|bm25", 100, 100, clock) as rows:
@@ -135,7 +135,7 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
 
 def test_a_terminal_is_left_with_its_cursor_and_without_live_lines(times: StageTimes) -> None:
     out = Terminal()
-    display = LiveDisplay(Console(file=out, force_terminal=True, width=80), times)
+    display = Display(Console(file=out, force_terminal=True, width=80), times)
 
     def interrupted() -> None:
         with display.listen():
@@ -162,15 +162,7 @@ def test_only_a_terminal_that_can_move_its_cursor_is_live(
 ) -> None:
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("FORCE_COLOR", "1")  # asks for colours, not for a terminal
-    assert isinstance(display_on(out(), times), LiveDisplay) == is_live
-
-
-def test_no_color_is_respected(times: StageTimes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("NO_COLOR", "1")
-    live = display_on(Terminal(), times)
-    assert isinstance(live, LiveDisplay)
-    assert live.console.no_color
+    assert Display(Console(file=out()), times).is_live == is_live
 
 
 def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
@@ -190,3 +182,17 @@ def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     assert StageTimes(tmp_path / "none").remaining(STAGES[0], 4.0, STAGES[1:]) == ""
     path.write_text("{broken")
     assert StageTimes(path).of(STAGES[3]) is None
+
+
+def test_log_events_rejected_by_a_full_disk_are_not_printed_one_by_one() -> None:
+    terminal = io.StringIO()
+    calm = Calm(terminal)
+    calm.write(
+        "Exception while writing logger call to event log: (sqlite3.OperationalError) database or disk is full\n"
+        "[SQL: INSERT INTO event_logs]\n(Background on this error at: https://sqlalche.me/e/21/e3q8)\n"
+    )
+    calm.write("a warning\n")
+    calm.write("Exception while writing logger call to event log: cannot pickle\n")
+    assert terminal.getvalue() == (
+        "a warning\nException while writing logger call to event log: cannot pickle\n"
+    )

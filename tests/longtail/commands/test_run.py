@@ -12,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from rich.console import Console
 
 from dagster_project.defs.resources import StudyResource
 from dagster_project.stages import Stage
@@ -133,14 +134,10 @@ def test_what_a_failed_model_has_from_before_is_removed(
 
 
 ONE_STAGE = """
-import io, sys
-from pathlib import Path
 import dagster as dg
 from longtail.commands import run
-from longtail.commands.display import StageTimes
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.study.file import load_study
-from longtail.commands.display import Display
 from dagster_project.stages import Stage
 
 study = load_study(DEFAULT_STUDY_FILE)
@@ -150,8 +147,7 @@ def made(context):  # without a resource, which would take the lock, too
     assert [path.stem for path in study.home.runs.iterdir()] == [context.run_id]
 
 with dg.instance_for_test() as instance:
-    display = Display(io.StringIO(), StageTimes(Path(sys.argv[1])))
-    assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
+    assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",))) is None
     (only,) = instance.get_runs()
     assert only.tags["longtail/study"] == study.name
 assert not list(study.home.runs.iterdir())
@@ -163,7 +159,7 @@ def test_a_run_names_its_study_and_has_its_lock_before_it_begins(tmp_path: Path)
 
     In a process of its own, whose standard error Dagster may take.
     """
-    done = run_python("-c", ONE_STAGE, str(tmp_path / "times"), env=environment(tmp_path))
+    done = run_python("-c", ONE_STAGE, env=environment(tmp_path))
     assert done.returncode == 0, done.stderr
 
 
@@ -178,7 +174,7 @@ def test_what_another_machine_removed_is_not_finished_and_no_stage_meets_what_is
     lake.write("answers", [], fingerprint="then", partition="reference_m|dense")
     flip_bit(lake.path("answers", "reference_m|dense"))
 
-    def answer(definitions: object, instance: object, study: object, stage: Stage, display: object) -> None:
+    def answer(definitions: object, instance: object, study: object, stage: Stage) -> None:
         lake.require_intact()
         for method in ("bm25", "oracle"):
             lake.write("answers", [], fingerprint="now", partition=f"{stage.model}|{method}")
@@ -193,11 +189,11 @@ def test_what_another_machine_removed_is_not_finished_and_no_stage_meets_what_is
         "plan": lambda *_: [*of_models, Stage("warehouse", ("warehouse",), is_output=True)],
         "run_stage": answer,
         "_publish": lambda *_: None,
-        "open_instance": contextlib.nullcontext,
+        "open_instance": lambda *_: contextlib.nullcontext(),
     }.items():
         monkeypatch.setattr(run, name, replacement)
     monkeypatch.setattr(Lake, "synchronise", synchronise)
-    display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
+    display = Display(Console(file=io.StringIO()), StageTimes(tmp_path / "times"))
     failed = run.materialise(study, display)
     assert failed == {
         "reference_s": "answers of reference_s: another machine, where it failed, removed results"

@@ -246,7 +246,7 @@ def test_without_a_warehouse_and_with_a_folder_of_somebody_the_old_routers_stay(
     assert small.home.published_router.resolve() == folder
     small.home.published_router.unlink()
     small.home.published_router.mkdir()
-    with pytest.raises(PublishError, match="is not a link to routers"):
+    with pytest.raises(PublishError, match="is not a link to a version"):
         publish_routers(small, LOG)
 
 

@@ -23,9 +23,9 @@ from longtail.statistics import (
     signal_quality,
 )
 from longtail.statistics.results import MADE_FROM, compute_parts, digest, in_parallel, last_build, read
-from longtail.storage.lake_rows import content_hash
+from longtail.storage.lake_files import content_hash
 from longtail.warehouse.build import DBT_PROJECT
-from longtail.warehouse.comments import literal
+from longtail.warehouse.publication import literal
 from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import AWKWARD, built_study, copied_study, mart
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from longtail.errors import LakeError
 from longtail.storage.lake import Computed, Lake, QuarantinedRow, Streamed
-from longtail.storage.lake_rows import content_hash
+from longtail.storage.lake_files import content_hash
 from longtail.tables import TABLES, Column
 from tests.small_disk import files_up_to
 

@@ -17,7 +17,7 @@ from longtail.errors import LakeError
 from longtail.progress import current
 from longtail.storage import object_store
 from longtail.storage.lake import Lake, QuarantinedRow
-from longtail.storage.lake_stamps import checksum_of
+from longtail.storage.lake_files import checksum_of
 from longtail.storage.object_store import ObjectStore, check_store
 from tests.object_stores import BUCKET, S3Server, s3_server
 
@@ -309,7 +309,7 @@ def test_a_store_that_hangs_is_named_and_given_up_within_minutes(
     ended = threading.Event()
 
     def hang(method: str, path: str) -> None:
-        shown.extend(progress.step().what for progress in current(0.0))
+        shown.extend(progress.what for progress in current(0.0))
         ended.wait(60)
 
     client, seconds = object_store._client, {"10m": "600s", "60s": "1s"}

@@ -25,9 +25,8 @@ from longtail.study.file import load_study
 from longtail.study.imports import NO_LICENCE, Import, Place, Results
 from longtail.study.study import Study
 from longtail.warehouse.export import ExportReport, export_marts
-from longtail.warehouse.publication import read_publication
+from longtail.warehouse.publication import KEPT_FOLDERS, read_publication, staging_beside
 from longtail.warehouse.publish import publish_warehouse
-from longtail.warehouse.staging import KEPT_FOLDERS, staging_beside
 from tests.flipped_bits import flip_bit
 from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
@@ -279,7 +278,7 @@ def test_before_and_after_every_step_of_an_export_its_reader_sees_a_whole_one(
     publish_warehouse(study, LOG)
     first = export_marts(study, LOG)
     publish_warehouse(study, LOG)
-    with files_up_to(4_096), pytest.raises(PublishError, match="the previous export stays"):
+    with files_up_to(4_096), pytest.raises(PublishError, match="the previous version stays"):
         export_marts(study, LOG)
     assert not (study.home.published / ".staging-export").exists()
     seen: list[str] = []
