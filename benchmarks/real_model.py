@@ -54,7 +54,7 @@ def race_real_model(
     """
     pool = popqa_questions(file)
     asked = _chosen(pool, n)
-    folder, path = convert(model).folder, find_gguf(model)
+    folder, path = convert(model).files.folder, find_gguf(model)
     figures: dict[str, float | None] = {}
     backend = load_backend(model)
     others = [(LLAMA, LlamaCpp(path).answer)] if llama_cpp else _others(folder)

@@ -13,11 +13,11 @@ import logging
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import BackendError
+from longtail.models.model_files import Weights, find_files
 from longtail.processes import end_with_parent
 from longtail.storage.checksums import differences, file_checksum, record
 from longtail.storage.files import full_disk, has_no_room, is_disk_full, whole
@@ -35,16 +35,7 @@ _SINGLE_DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "ex
 _AS_GPT2 = ("", "default", "gpt-2", "phi-2", "mpt", "olmo", "jais")
 
 
-@dataclass(frozen=True)
-class Converted:
-    """A folder in Hugging Face's layout, the SHA-256 of the GGUF file, and how its weights were stored."""
-
-    folder: Path
-    revision: str
-    quantisation: str
-
-
-def convert(model: Model, *, is_read: bool = False) -> Converted:
+def convert(model: Model, *, is_read: bool = False) -> Weights:
     """The converted file of a model; only the first call converts it, and others wait meanwhile.
 
     `is_read`: its weights are about to be read. It is converted again where a file of it does not match its checksum.
@@ -68,7 +59,7 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
                 _LOG.info("%s: converting %s (%s), once", model.name, path, header.quantisation)
                 with whole(folder) as unfinished:
                     _write(model, path, header, unfinished)
-    return Converted(folder, revision, header.quantisation)
+    return Weights(find_files(model.name, folder), revision, header.quantisation)
 
 
 def _is_whole(folder: Path, model: Model, is_read: bool) -> bool:

@@ -94,6 +94,20 @@ class ModelFiles:
         return BackendError(f"model {self.model}: {self.folder} cannot be loaded: {reason}")
 
 
+@dataclass(frozen=True)
+class Weights:
+    """The files of a model in Hugging Face's layout, and its revision.
+
+    The revision is the SHA-256 over the names and contents of all files that are read. For a hub model it is the commit,
+    git's hash of the whole repository; the files in the hub's cache are not hashed again. For a GGUF file it is the
+    SHA-256 of that file, and `quantisation` says how it stored its weights.
+    """
+
+    files: ModelFiles
+    revision: str
+    quantisation: str | None = None
+
+
 def find_files(model: str, folder: Path) -> ModelFiles:
     """The files of a complete model's folder. Errors: `BackendError`, in one line, where one is missing or unsafe."""
     files = ModelFiles(model, folder, _regular_files(model, folder))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.errors import BackendError
 from longtail.models.gguf_models import convert
-from longtail.models.model_files import PATTERNS, ModelFiles, find_files
+from longtail.models.model_files import PATTERNS, Weights, find_files
 from longtail.study.model_files import find_gguf, folder_of, place_of, read_header, reference_model_path
 from longtail.study.models import Model
 
@@ -20,29 +19,13 @@ _TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.b
 """Every tokenizer has one of these files."""
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The files of a model in Hugging Face's layout, and its revision.
-
-    The revision is the SHA-256 over the names and contents of all files that are read. For a hub model it is the commit,
-    git's hash of the whole repository; the files in the hub's cache are not hashed again. For a GGUF file it is the
-    SHA-256 of that file, and `quantisation` says how it stored its weights.
-    """
-
-    files: ModelFiles
-    revision: str
-    quantisation: str | None = None
-
-
 def find_weights(model: Model, *, is_read: bool = False) -> Weights:
     """The files of a model; a hub model is downloaded once, and then stays at that commit. `is_read`: see `convert`.
 
     Errors: `BackendError`, in one line, where there are none or they are not safetensors.
     """
     if model.is_gguf:
-        converted = convert(model, is_read=is_read)
-        files = find_files(model.name, converted.folder)
-        return Weights(files, converted.revision, converted.quantisation)
+        return convert(model, is_read=is_read)
     folder = _local_folder(model)
     if folder is None:
         return _hub(model)

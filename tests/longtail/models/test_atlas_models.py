@@ -17,7 +17,6 @@ from transformers import AutoModelForSeq2SeqLM, BertConfig, BertModel, BertToken
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
 from longtail.errors import BackendError
-from longtail.generation.backends.base import load_backend
 from longtail.generation.backends.hf import FusionInDecoder
 from longtail.models import atlas_models
 from longtail.models.atlas_models import FILE, READER, RETRIEVER, convert
@@ -195,14 +194,3 @@ def test_what_cannot_be_converted_is_refused_in_one_line(
         atlas_models.main()
     convert(published, tmp_path / "converted", *map(str, began_with.values()))
     assert reader(tmp_path / "converted" / READER).identity.engine == "transformers"
-
-
-def test_no_run_reads_the_pickle_itself(began_with: Mapping[str, Path], tmp_path: Path) -> None:
-    published = publish(tmp_path / "published", began_with, weights_of(began_with))
-    for file in began_with[READER].iterdir():
-        if file.suffix == ".json":
-            (published / file.name).write_bytes(file.read_bytes())
-    (published / "pytorch_model.bin").write_bytes((published / FILE).read_bytes())
-    model = Model("atlas", str(published), backend="fusion_in_decoder", device="cpu", encoder_decoder=True)
-    with pytest.raises(BackendError, match=r"lacks model\.safetensors; only safetensors weights are loaded"):
-        load_backend(model)

@@ -100,11 +100,11 @@ def test_weights_tokenizer_and_settings_are_those_of_the_file(tiny: Tiny) -> Non
 
 
 def test_a_file_is_converted_once_and_whole(tiny: Tiny, tmp_path: Path) -> None:
-    folder = convert(named(tiny.path)).folder
+    folder = convert(named(tiny.path)).files.folder
     assert {"config.json", "model.safetensors", "tokenizer.json"} < {path.name for path in folder.iterdir()}
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     elsewhere = Path(shutil.copy(tiny.path, tmp_path / "Moved.GGUF"))
-    assert convert(named(elsewhere)).folder == folder, "equal files are one model"
+    assert convert(named(elsewhere)).files.folder == folder, "equal files are one model"
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert sorted(path.suffix for path in folder.parent.iterdir() if path != folder) == [".lock"]
 
@@ -112,7 +112,7 @@ def test_a_file_is_converted_once_and_whole(tiny: Tiny, tmp_path: Path) -> None:
 def test_a_damaged_conversion_is_converted_again(
     tiny: Tiny, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = convert(named(tiny.path)).folder / "model.safetensors"
+    weights = convert(named(tiny.path)).files.folder / "model.safetensors"
     whole = weights.read_bytes()
     kept = shutil.copytree(weights.parent, tmp_path / "kept", ignore=shutil.ignore_patterns(RECORD))
 
@@ -242,7 +242,7 @@ def test_an_architecture_that_transformers_does_not_convert_is_named(tiny: Tiny,
         convert(named(path))
     assert "\n" not in str(caught.value)
     revision = hashlib.sha256(path.read_bytes()).hexdigest()
-    (folder,) = Path(convert(named(tiny.path)).folder).parents[1].glob(revision)
+    (folder,) = Path(convert(named(tiny.path)).files.folder).parents[1].glob(revision)
     assert [found.suffix for found in folder.iterdir()] == [".lock"], "nothing is left of it"
 
 

@@ -163,16 +163,28 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("git", [True, False])
-def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, git: bool) -> None:
-    snapshot, blobs = tmp_path / "models--t" / "snapshots" / "1", tmp_path / "models--t" / "blobs"
-    for folder in (snapshot, blobs):
+def snapshot_of(source: Path, hub: Path, *, is_git: bool, shared: bool = False) -> Path:
+    """A model's folder in a cache of the hub: links to blobs that have their hashes' names, `shared` between models."""
+    repository = hub / "models--some--model"
+    snapshot, blobs = repository / "snapshots" / COMMIT, repository / "blobs"
+    for folder in (snapshot, blobs, hub / "blobs"):
         folder.mkdir(parents=True)
-    for path in llama.iterdir():
+    for path in source.iterdir():
         data = path.read_bytes()
-        name = hashlib.sha1(b"blob %d\0" % len(data) + data) if git else hashlib.sha256(data)
-        (blobs / name.hexdigest()).write_bytes(data)
-        (snapshot / path.name).symlink_to(blobs / name.hexdigest())
+        name = hashlib.sha1(b"blob %d\0" % len(data) + data) if is_git else hashlib.sha256(data)
+        blob = blobs / name.hexdigest()
+        if shared:
+            (hub / "blobs" / blob.name).write_bytes(data)
+            blob.symlink_to(f"../../blobs/{blob.name}")
+        else:
+            blob.write_bytes(data)
+        (snapshot / path.name).symlink_to(f"../../blobs/{blob.name}")
+    return snapshot
+
+
+@pytest.mark.parametrize("is_git", [True, False])
+def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, is_git: bool) -> None:
+    snapshot = snapshot_of(llama, tmp_path, is_git=is_git)
     files = find_files("tiny", snapshot)
     with files.as_folder():
         pass
@@ -186,19 +198,7 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_snapshots_of_the_hubs_cache_link_to_blobs(llama: Path, tmp_path: Path, shared: bool) -> None:
-    repository = tmp_path / "hub" / "models--some--model"
-    snapshot, blobs = repository / "snapshots" / COMMIT, repository / "blobs"
-    snapshot.mkdir(parents=True)
-    blobs.mkdir()
-    for path in llama.iterdir():
-        blob = blobs / hashlib.sha256(path.read_bytes()).hexdigest()
-        if shared:
-            (tmp_path / "hub" / "blobs").mkdir(exist_ok=True)
-            shutil.copy(path, tmp_path / "hub" / "blobs" / blob.name)
-            blob.symlink_to(f"../../blobs/{blob.name}")
-        else:
-            shutil.copy(path, blob)
-        (snapshot / path.name).symlink_to(f"../../blobs/{blob.name}")
+    snapshot = snapshot_of(llama, tmp_path / "hub", is_git=False, shared=shared)
     assert identify(local(snapshot)).revision == identify(local(llama)).revision
     load_model(local(snapshot)).close()
     (tmp_path / "secret.json").write_text("{}")

@@ -233,14 +233,8 @@ class _State:
     written: Written
 
 
-class _Chosen(NamedTuple):
-    """For each member of each state in turn: its token, the score, and whether the state's logits are finite."""
-
-    tokens: list[int]
-    scores: list[TokenScore]
-    finite: list[bool]
-
-
+_Chosen = list[tuple[int, TokenScore] | None]
+"""For each member of each state in turn: its token and the score; None where the state's logits are not finite."""
 _Chooser = Callable[["torch.Tensor", list[_State], int], _Chosen]
 """From logits, states and the number of the step."""
 
@@ -316,13 +310,17 @@ def _advance(
     new: list[_State] = []
     place = 0
     for parent, state in enumerate(states):
-        samples, first = texts[state.prompt], place
+        drawn = chosen[place : place + len(state.members)]
         place += len(state.members)
-        if not chosen.finite[first]:
-            samples = texts[state.prompt] = None
+        if None in drawn:
+            texts[state.prompt] = None
+        samples = texts[state.prompt]
         if samples is None:
             continue
-        for token, score, members in _forks(state.members, chosen, first):
+        forks: dict[int, tuple[TokenScore, list[int]]] = {}
+        for member, (token, score) in zip(state.members, filter(None, drawn), strict=True):
+            forks.setdefault(token, (score, []))[1].append(member)
+        for token, (score, members) in forks.items():
             if token in ending.end_ids:
                 continue
             longer = Written([*state.written.tokens, token], [*state.written.scores, score])
@@ -332,17 +330,6 @@ def _advance(
                 parents.append(parent)
                 new.append(_State(state.prompt, members, longer))
     return parents, new
-
-
-def _forks(members: list[int], chosen: _Chosen, first: int) -> list[tuple[int, TokenScore, list[int]]]:
-    """Members by the token that they drew, with its score; theirs are from place `first` on."""
-    if len(members) == 1:
-        return [(chosen.tokens[first], chosen.scores[first], members)]
-    forks: dict[int, tuple[int, TokenScore, list[int]]] = {}
-    for place, member in enumerate(members, first):
-        token = chosen.tokens[place]
-        forks.setdefault(token, (token, chosen.scores[place], []))[2].append(member)
-    return list(forks.values())
 
 
 def _best(logits: torch.Tensor, states: list[_State], step: int) -> _Chosen:
@@ -382,12 +369,11 @@ def _choose(
     import torch
 
     scores = token_scores(logits, largest, likeliest, rows, tokens)
-    numbers, finite, *rest = torch.cat([torch.stack([tokens, largest[rows].isfinite()]), scores]).tolist()
-    return _Chosen(
-        list(map(int, numbers)),
-        [TokenScore(*triple) for triple in zip(*rest, strict=True)],
-        list(map(bool, finite)),
-    )
+    numbers = torch.cat([torch.stack([tokens, largest[rows].isfinite()]), scores]).tolist()
+    return [
+        (int(token), TokenScore(*score)) if is_finite else None
+        for token, is_finite, *score in zip(*numbers, strict=True)
+    ]
 
 
 def _inverse(logits: torch.Tensor, temperature: float, numbers: torch.Tensor) -> torch.Tensor:

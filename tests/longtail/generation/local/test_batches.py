@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import save_tiny_model
 from transformers import LlamaForCausalLM
 
 from longtail.errors import BackendError
@@ -38,9 +37,9 @@ class NarrowLlama(LlamaForCausalLM):
         return super().forward(input_ids, **options)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
+@pytest.fixture
+def folder(folders: dict[str, Path]) -> Path:
+    return folders["llama"]
 
 
 def narrow(folder: Path, room: int, **keys: Any) -> tuple[TransformersBackend, NarrowLlama]:

@@ -26,15 +26,6 @@ TOLERANCE = 1e-4
 PACKED_OR_NOT = [*ODD_CAUSAL, "llama", "gpt2"]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return {
-        **{name: save_tiny_model(root / name, name) for name in ODD_CAUSAL},
-        **{name: save_tiny_model(root / name, name) for name in ("llama", "gpt2")},
-    }
-
-
 def load(folder: Path, **keys: Any) -> LoadedModel:
     return load_model(Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys}))
 

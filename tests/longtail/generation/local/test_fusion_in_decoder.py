@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import save_tiny_model
 from transformers.modeling_outputs import BaseModelOutput
 
 from longtail.errors import BackendError
@@ -24,9 +24,10 @@ TOLERANCE = 1e-4
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "t5", "t5")
-    return Model("reader", str(folder), backend="fusion_in_decoder", device="cpu", encoder_decoder=True)
+def model(folders: dict[str, Path]) -> Model:
+    return Model(
+        "reader", str(folders["t5"]), backend="fusion_in_decoder", device="cpu", encoder_decoder=True
+    )
 
 
 @pytest.fixture(scope="module")

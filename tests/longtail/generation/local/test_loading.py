@@ -27,9 +27,9 @@ without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machin
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("llama"), "llama")
+@pytest.fixture
+def llama(folders: dict[str, Path]) -> Path:
+    return folders["llama"]
 
 
 @pytest.fixture
@@ -98,25 +98,23 @@ def test_a_tokenizer_of_another_model_is_refused(copy: Path) -> None:
     assert "its weights 300 embeddings; they do not belong together" in refusal(local(copy))
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"device": "abacus"}, "'abacus' is no torch device"),
+        ({"device": "cuda"}, "device cuda asked for, but torch sees no CUDA; use auto or cpu"),
+        ({"device": "cuda:3"}, "device cuda:3 asked for, but torch sees no CUDA; use auto or cpu"),
+        ({"quantisation": "8bit"}, "quantisation 8bit needs a CUDA GPU, and the device is cpu"),
+        (
+            {"quantisation": "4bit", "device": "auto"},
+            "quantisation 4bit needs a CUDA GPU, and the device is cpu",
+        ),
+        ({"device_map": "auto"}, "device_map auto spreads a model over all GPUs"),
+    ],
+)
 @without_cuda
-def test_cuda_that_is_absent(llama: Path, device: str) -> None:
-    assert f"device {device} asked for, but torch sees no CUDA; use auto or cpu" in refusal(
-        local(llama, device=device)
-    )
-
-
-@pytest.mark.parametrize("quantisation", ["8bit", "4bit"])
-@without_cuda
-def test_quantisation_without_cuda(llama: Path, quantisation: str) -> None:
-    for device in ("auto", "cpu"):
-        message = refusal(local(llama, device=device, quantisation=quantisation))
-        assert f"quantisation {quantisation} needs a CUDA GPU, and the device is cpu" in message
-
-
-@without_cuda
-def test_a_device_map_without_cuda(llama: Path) -> None:
-    assert "device_map auto spreads a model over all GPUs" in refusal(local(llama, device_map="auto"))
+def test_what_needs_cuda_is_refused_without_it(llama: Path, keys: dict[str, str], message: str) -> None:
+    assert message in refusal(local(llama, **keys))
 
 
 @pytest.mark.parametrize("package", ["accelerate", "bitsandbytes"])
@@ -166,8 +164,12 @@ def _without_tokenizer(folder: Path) -> None:
         path.unlink()
 
 
-def _unknown(folder: Path) -> None:
-    edit(folder / "config.json", model_type="marvel")
+def _without_a_weight(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights.pop("model.norm.weight")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _own_code(folder: Path) -> None:
@@ -176,26 +178,14 @@ def _own_code(folder: Path) -> None:
     (folder / "code.py").write_text("raise SystemExit('code of a repository was run')")
 
 
-def _encoder(folder: Path) -> None:
-    edit(folder / "config.json", model_type="bert", architectures=["BertForMaskedLM"])
-
-
-def _image(folder: Path) -> None:
-    edit(folder / "config.json", model_type="clip", architectures=None)
-
-
-def _sizes(folder: Path) -> None:
-    edit(folder / "config.json", hidden_size=64)
-
-
 def _shard(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
 
 
-def _adapter(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+def _with(**keys: Any) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / "config.json", **keys)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +193,17 @@ def _adapter(folder: Path) -> None:
     [
         (_without_tokenizer, "there are no tokenizer files; tokenizer.json is wanted"),
         (lambda folder: (folder / "tokenizer.json").write_text("{"), "its tokenizer does not load"),
-        (_unknown, "model type `marvel` but Transformers does not recognize"),
+        (_with(model_type="marvel"), "model type `marvel` but Transformers does not recognize"),
         (_own_code, "it needs code of its own repository, which is never run"),
-        (_encoder, "architecture bert generates no text"),
-        (_image, "architecture clip generates no text"),
-        (_sizes, "config.json gives the weights other sizes than the files do"),
+        (_with(model_type="bert", architectures=["BertForMaskedLM"]), "architecture bert generates no text"),
+        (_with(model_type="clip", architectures=None), "architecture clip generates no text"),
+        (_with(hidden_size=64), "config.json gives the weights other sizes than the files do"),
         (_shard, "lacks model-00002-of-00002.safetensors"),
-        (_adapter, "lacks model.safetensors"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "adapter_model.safetensors"),
+         "lacks model.safetensors"),
+        (_without_a_weight, "lack weights of the model, as model.norm.weight"),
     ],
-)
+)  # fmt: skip
 def test_damaged_folders(copy: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(copy)
     assert message in refusal(local(copy))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_models import ARCHITECTURES, save_tiny_model
+from tiny_models import ARCHITECTURES
 
 from longtail.generation.backends.hf import choose_steppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
@@ -27,13 +27,8 @@ Opened = tuple[LoadedModel, LoadedModel, PackedSteppers]
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Opened]:
-    root = tmp_path_factory.mktemp("models")
-    found = {}
-    for name in NAMES:
-        path = name if ":" in name else str(save_tiny_model(root / name, name))
-        found[name] = opened_as(path, "float32")
-    return found
+def opened(folders: dict[str, Path]) -> dict[str, Opened]:
+    return {name: opened_as(name if ":" in name else str(folders[name]), "float32") for name in NAMES}
 
 
 def opened_as(path: str, dtype: str) -> Opened:
@@ -92,10 +87,9 @@ def test_logits_are_those_of_each_sequence_alone(opened: dict[str, Opened], name
 
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES, "sandbox:s"])
-def test_logits_in_bfloat16(name: str, tmp_path: Path) -> None:
-    path = name if ":" in name else str(save_tiny_model(tmp_path / name, name))
-    found = opened_as(path, "bfloat16")
-    assert walk(found, some_prompts(0), 0, 4, 0) < TOLERANCE["bfloat16"]
+def test_logits_in_bfloat16(name: str, folders: dict[str, Path]) -> None:
+    path = name if ":" in name else str(folders[name])
+    assert walk(opened_as(path, "bfloat16"), some_prompts(0), 0, 4, 0) < TOLERANCE["bfloat16"]
 
 
 @pytest.mark.parametrize(("long", "is_one_call"), [(24, True), (300, False)])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation, Identity, identify
@@ -48,12 +47,6 @@ IDLE = {
 OLD_KEY = "afbdf8879cfd61a48a20e201b5de601c706b5eb68c1c1707f1f19550309bc450"
 ARCHITECTURES = ("gpt2", "mistral", "bart")
 """One for each stepper: packed, cached, encoder-decoder."""
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return {name: save_tiny_model(root / name, name) for name in ARCHITECTURES}
 
 
 @pytest.fixture

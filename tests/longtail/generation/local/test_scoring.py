@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, save_tiny_model
+from tiny_models import ARCHITECTURES
 
 from longtail.generation.backends.base import CandidateScore, Failure, Scored
 from longtail.generation.backends.hf import TransformersBackend
@@ -21,12 +21,6 @@ from longtail.study.models import Model
 TOLERANCE = 1e-4
 PROMPTS = ["Q: abc de? A:", "Q: abc de fgh? A:", "Q: fa? A:"]
 CANDIDATES = [" abc", " abd", " abc de", " .", " Q: fgh ab", "", " abc"]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return {name: save_tiny_model(root / name, name) for name in ARCHITECTURES}
 
 
 def model(path: Path | str, **keys: Any) -> Model:
@@ -53,7 +47,7 @@ class BruteForce:
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES, "sandbox:s"])
 def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], name: str) -> None:
-    path = folders.get(name, name)
+    path = name if ":" in name else folders[name]
     brute = BruteForce(path)
     for found, prompt in zip(
         TransformersBackend(model(path)).score(PROMPTS, [CANDIDATES] * 3), PROMPTS, strict=True
@@ -81,17 +75,6 @@ def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
         expected, n = brute.score(prompt, candidate)
         assert score.log_likelihood == pytest.approx(expected, abs=TOLERANCE)
         assert score.n_tokens == n
-
-
-def test_some_seams_in_these_tests_do_melt(folders: dict[str, Path]) -> None:
-    loaded = load_model(model(folders["gpt2"]))
-    tokens = CandidateTokens(loaded.tokenizer, None)
-    prompt = "Q: a"
-    (encoded,) = loaded.encode([prompt])
-    n_before, found = tokens.continuations(prompt, encoded, ["bc", "\n"])
-    assert n_before < len(encoded)
-    # the first begins behind the prompt, the second where its own tokens part from the prompt's
-    assert [own.n_unscored for own in found] == [len(encoded) - n_before, 0]
 
 
 def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]) -> None:

@@ -86,15 +86,6 @@ def test_the_budget_is_used_and_a_higher_one_goes_on_where_it_ended() -> None:
     assert len(server.books.sold) == 60
 
 
-def test_no_budget_at_all_sends_nothing() -> None:
-    prices = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
-    with FlakyServer() as server:
-        results, backend = _stream(server, ["a", "b"], Decoding(15), None, 0.0, **prices)
-    assert all(isinstance(result, Postponed) for result in results.values())
-    assert server.books.requests == 0
-    assert backend.spent_usd == 0
-
-
 def test_a_lost_answer_counts_as_billed() -> None:
     prices = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
     with FlakyServer(script=["drop_after"]) as server:
