@@ -137,12 +137,8 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
     subjects = _subjects(lake, ["sitelinks"])
     code = code_version(__name__, without=[page_views.__name__])
     stamp = fingerprint(FREQUENCIES, SITELINKS, content_hash(subjects), code)
-
-    def compute() -> Computed:
-        counts = clean_popularity(subjects["sitelinks"].cast(pa.float64()).to_numpy())
-        return _frequency_rows(subjects, SITELINKS, counts)
-
-    return lake.materialise(FREQUENCIES, stamp, compute)
+    counts = clean_popularity(subjects["sitelinks"].cast(pa.float64()).to_numpy())
+    return lake.materialise(FREQUENCIES, stamp, lambda: _frequency_rows(subjects, SITELINKS, counts))
 
 
 def _subjects(lake: Lake, columns: list[str]) -> pa.Table:
@@ -300,7 +296,13 @@ def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -
     measure = measured["popularity_measure"][0].as_py() if measured.num_rows else ""
     place = pc.index_in(triples["subject_id"], value_set=measured["entity_id"].combine_chunks())
     popularity = pc.take(measured["popularity"].combine_chunks(), place)
-    factor = 1.0 if measure == ALIAS_FREQUENCY else _factor(popularity.filter(is_labelled), study, measure)
+    values = popularity.filter(is_labelled).to_numpy().astype(np.float64)
+    factor = 1.0 if measure == ALIAS_FREQUENCY else median_factor(values)
+    if factor is None:
+        raise SourceError(
+            f"{study.path}: source.sample: the median candidate has no {measure or 'popularity'} above 0, which others"
+            " are related to; choose another month or frequency: text"
+        )
     constants = {"popularity_measure": measure, "factor": factor}
     candidates = triples.append_column("is_labelled", is_labelled).append_column("popularity", popularity)
     for name, value in constants.items():
@@ -310,16 +312,6 @@ def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -
     notes = _notes(sampled, factor)
     log.info("sample of facts: %d of %d kept", notes["outcomes"].get(KEPT, 0), sampled.num_rows)
     return Computed(sampled, notes=notes)
-
-
-def _factor(popularity: pa.ChunkedArray, study: Study, measure: str) -> float:
-    factor = median_factor(popularity.to_numpy().astype(np.float64))
-    if factor is None:
-        raise SourceError(
-            f"{study.path}: source.sample: the median candidate has no {measure or 'popularity'} above 0, which others"
-            " are related to; choose another month or frequency: text"
-        )
-    return factor
 
 
 def _notes(sampled: pa.Table, factor: float) -> dict[str, Any]:

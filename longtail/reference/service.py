@@ -61,12 +61,6 @@ def token_of(tagme: TagMe) -> str:
     return token
 
 
-def annotate(client: HttpClient, url: str, token: str, text: str) -> list[Annotation]:
-    """All annotations of a text, with any rho. Errors: `SourceError`, which never shows the token."""
-    form = {"text": text, "lang": LANGUAGE, "gcube-token": token}
-    return read_annotations(url, client.post_json(SERVICE, url, form, secret=token))
-
-
 def read_annotations(url: str, document: Any) -> list[Annotation]:
     """The annotations in an answer. Those without a title link to nothing and are left out. Errors: `SourceError`."""
     annotations = document.get("annotations") if isinstance(document, dict) else None
@@ -166,18 +160,23 @@ def needs_of_links(study: Study) -> Iterator[Need]:
 
 @contextlib.contextmanager
 def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -> Iterator[_Ask]:
-    """The function that sends a text to the service, while the context is open."""
-    if not _is_sandbox(study, tagme):
-        token, limits = token_of(tagme), study.home.home / "locks" / "wikimedia"
-        with client or HttpClient(limits=limits) as http:
-            yield partial(annotate, http, tagme.url or TAGME_URL, token)
-        return
-    with open_services(study.source, study.home, client) as services:
-        if services.tagme_url is None or services.tagme_token is None:
+    """The function that sends a text to the service and gives all its annotations, while the context is open."""
+    with contextlib.ExitStack() as opened:
+        if _is_sandbox(study, tagme):
+            services = opened.enter_context(open_services(study.source, study.home, client))
+            http, url, token = services.client, services.tagme_url, services.tagme_token
+        else:
+            url, token = tagme.url or TAGME_URL, token_of(tagme)
+            limits = study.home.home / "locks" / "wikimedia"
+            http = opened.enter_context(client or HttpClient(limits=limits))
+        if url is None or token is None:
             raise SourceError(
                 f"{name}: the study's source has no TagMe service; give its address by tagme.url"
             )
-        yield partial(annotate, services.client, services.tagme_url, services.tagme_token)
+        form = {"lang": LANGUAGE, "gcube-token": token}
+        yield lambda text: read_annotations(
+            url, http.post_json(SERVICE, url, {"text": text, **form}, secret=token)
+        )
 
 
 def _ask(

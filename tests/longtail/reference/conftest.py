@@ -16,8 +16,9 @@ from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
-from longtail.transfer.http import Clock, RetryPolicy
+from longtail.transfer.http import RetryPolicy
 from tests.faults import FaultyServer
+from tests.longtail.wikimedia.conftest import FakeTime
 
 LOG = logging.getLogger("test")
 SIZE = 24
@@ -37,24 +38,10 @@ def server(world: World) -> Iterator[FaultyServer]:
         yield running
 
 
-class FakeTime:
-    """A clock that advances only during sleeps."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def read(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
 @pytest.fixture
 def client() -> Iterator[HttpClient]:
-    time = FakeTime()
-    clock = Clock(monotonic=time.read, now=time.read, sleep=time.sleep)
-    with HttpClient(policy=RetryPolicy(attempts=3), clock=clock, jitter=lambda: 0.0) as running:
+    policy = RetryPolicy(attempts=3)
+    with HttpClient(policy=policy, clock=FakeTime().clock(), jitter=lambda: 0.0) as running:
         yield running
 
 

@@ -39,11 +39,6 @@ def test_no_relation_of_a_set_is_called_all(name: str) -> None:
     assert not {ALL, ""} & {*relation_names(name)}
 
 
-def test_entity_questions_has_24_relations_and_no_set_has_none() -> None:
-    assert len(relation_names("entity_questions")) == 24
-    assert relation_names(None) == ()
-
-
 @pytest.mark.parametrize("relation", POPQA, ids=lambda relation: relation.property_id)
 def test_popqas_questions_are_distinct_and_its_statements_end_in_the_object(relation: Relation) -> None:
     questions = [relation.template, *relation.wordings]
