@@ -234,12 +234,13 @@ class _Format:
 class QuestionFormat(_Format):
     """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
 
-    `read` takes the place, the declaration, the dataset (its name, and the relations that are asked about; none: all),
-    and names of entities to link subjects to. With `names_entities`, the files bring entities, facts and popularity. With
-    `links_subjects`, the subjects that the files name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
-    `invents_ids`, ids are made from the file: `ImportedDataset.rows` says which row a question comes from, and no subject
-    of another file is linked to its entities. With `has_candidates`, its questions are cloze queries, and the files
-    bring each relation's patterns and candidates. `end_task`: the score by which grounded answers are published.
+    `read` takes the place, the declaration, the dataset (its name, and the relations that are asked about; none:
+    all), and names of entities to link subjects to. With `names_entities`, the files bring entities, facts and
+    popularity. With `links_subjects`, the subjects that the files name are linked to entities that are known from
+    elsewhere. Without either, the questions have no subject. With `invents_ids`, ids are made from the file:
+    `ImportedDataset.rows` says which row a question comes from, and no subject of another file is linked to its
+    entities. With `has_candidates`, its questions are cloze queries, and the files bring each relation's patterns and
+    candidates. `end_task`: the score by which grounded answers are published.
     """
 
     read: Callable[[Path, Import, Dataset, Names], ImportedDataset]
