@@ -221,44 +221,47 @@ def no_check(_path: Path, _declared: Any) -> None:
     """The check of a format that does not look at the beginnings of its files."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Format:
+    """`files` gives the files that are read at a place."""
+
+    files: Callable[[Path, Any], list[Path]] = the_file
+    keys: type[Part] | None = None
+    check: Check = no_check
+
+
 @dataclass(frozen=True)
-class QuestionFormat:
+class QuestionFormat(_Format):
     """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
 
-    `files` gives the files that are read at a place. `read` takes the place, the declaration, the dataset (its name,
-    and the relations that are asked about; none: all), and names of entities to link subjects to. With
-    `names_entities`, the files bring entities, facts and popularity. With `links_subjects`, the subjects that the files
-    name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
-    `invents_ids`, ids are made from the file: `ImportedDataset.rows` says which row a question comes from, and no subject
-    of another file is linked to its entities. With `has_candidates`, its questions are cloze queries, and the files
-    bring each relation's patterns and candidates. `end_task`: the score by which grounded answers are published.
+    `read` takes the place, the declaration, the dataset (its name, and the relations that are asked about; none:
+    all), and names of entities to link subjects to. With `names_entities`, the files bring entities, facts and
+    popularity. With `links_subjects`, the subjects that the files name are linked to entities that are known from
+    elsewhere. Without either, the questions have no subject. With `invents_ids`, ids are made from the file:
+    `ImportedDataset.rows` says which row a question comes from, and no subject of another file is linked to its
+    entities. With `has_candidates`, its questions are cloze queries, and the files bring each relation's patterns and
+    candidates. `end_task`: the score by which grounded answers are published.
     """
 
     read: Callable[[Path, Import, Dataset, Names], ImportedDataset]
-    files: Callable[[Path, Import], list[Path]] = the_file
     relation_set: str | None = None
     names_entities: bool = False
     links_subjects: bool = False
     invents_ids: bool = False
     has_candidates: bool = False
     end_task: str = EXACT_MATCH
-    keys: type[Part] | None = None
-    check: Check = no_check
 
 
 @dataclass(frozen=True)
-class ParaphraseFormat:
+class ParaphraseFormat(_Format):
     """Paraphrases of the questions of format `of`, joined by their ids."""
 
     of: str
     read: Callable[[Path, Questions], ImportedParaphrases]
-    files: Callable[[Path, Import], list[Path]] = the_file
-    keys: type[Part] | None = None
-    check: Check = no_check
 
 
 @dataclass(frozen=True)
-class AnswerFormat:
+class AnswerFormat(_Format):
     """Answers of models. `read` gives the answers to the given questions, and the rows that it put aside.
 
     Where files do not say how many demonstrations there were (`tells_shots`), and the study has several prompts, the
@@ -268,12 +271,9 @@ class AnswerFormat:
     """
 
     read: Callable[[Path, Results, Questions], tuple[list[ImportedAnswer], list[QuarantinedRow]]]
-    files: Callable[[Path, Results], list[Path]] = the_file
     tells_shots: bool = False
     joins_by_row: bool = False
     package: tuple[str, str] | None = None
-    keys: type[Part] | None = None
-    check: Check = no_check
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class CollectedText:
 
 
 @dataclass(frozen=True)
-class CollectionFormat:
+class CollectionFormat(_Format):
     """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none. It takes the
     place, the rows put aside, and the values of the format's own `keys`, by their names.
 
@@ -306,6 +306,3 @@ class CollectionFormat:
 
     read: Callable[..., Iterator[CollectedText]]
     gives_articles: bool = False
-    files: Callable[[Path, Collection], list[Path]] = the_file
-    keys: type[Part] | None = None
-    check: Check = no_check

@@ -147,7 +147,8 @@ def test_a_format_without_a_set_of_relations_is_asked_whole_and_what_lacks_is_co
     outcome = build_questions(open_study, open_lake, log)
     rows = [(row["question_id"], row["relation"]) for row in open_lake.read("questions").to_pylist()]
     assert rows == [("1", "tune"), ("2", None), ("4", None)]
-    assert outcome.notes["open"] == {"not_asked": 1, "without_subject": 3, "without_relation": 2}
+    read = {"put_aside": 0, "reasons": {}, "says": []}
+    assert outcome.notes["open"] == read | {"not_asked": 1, "without_subject": 3, "without_relation": 2}
     (rejected,) = open_lake.read_all("quarantine").to_pylist()
     assert (rejected["row_key"], rejected["reason"]) == (
         "3",
