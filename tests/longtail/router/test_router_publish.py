@@ -239,15 +239,17 @@ def test_what_a_damaged_router_advises_mends_it(small: Study, name: str) -> None
 
 def test_without_a_warehouse_and_with_a_folder_of_somebody_the_old_routers_stay(small: Study) -> None:
     publish_routers(small, LOG)
-    folder = small.home.published_router.resolve()
+    link, folder = small.home.published_router, small.home.published_router.resolve()
+    link.unlink()
+    link.mkdir()
+    with pytest.raises(PublishError, match="is not a link to a version"):
+        publish_routers(small, LOG)
+    link.rmdir()
+    link.symlink_to(folder)
     small.home.published_warehouse.unlink()
     with pytest.raises(PublishError, match="nothing is published yet"):
         publish_routers(small, LOG)
-    assert small.home.published_router.resolve() == folder
-    small.home.published_router.unlink()
-    small.home.published_router.mkdir()
-    with pytest.raises(PublishError, match="is not a link to a version"):
-        publish_routers(small, LOG)
+    assert link.resolve() == folder
 
 
 def test_a_failing_disk_is_one_line_and_the_old_routers_stay(small: Study) -> None:
