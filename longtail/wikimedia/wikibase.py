@@ -275,12 +275,12 @@ def fetch_documents(
     client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger, **props: str
 ) -> Iterator[tuple[str, Any]]:
     """(entity id, its JSON or None) in the order of `ids`; `props` as in `entity_documents`."""
-    progress = Progress(log, "entities", len(ids))
 
     def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
         return entity_documents(client, entities_url, batch, **props)
 
     calls = batches(ids, IDS_A_CALL)
+    progress = Progress(log, "entities", len(ids))
     for batch, documents in zip(calls, map_in_order(fetch, calls, ENTITY_API.max_parallel), strict=True):
         yield from ((entity_id, documents.get(entity_id)) for entity_id in batch)
         progress.add(len(batch))
