@@ -68,7 +68,8 @@ def question_rows(plan: LakePlan) -> list[dict[str, Any]]:
     for dataset in plan.datasets:
         for number, relation in enumerate(relation_set("popqa")[: plan.n_relations]):
             last = number == plan.n_relations - 1
-            n = 1 if last and plan.one_question_relation else plan.n_questions_per_relation
+            more = None if dataset == plan.datasets[0] else plan.n_questions_of_others
+            n = 1 if last and plan.one_question_relation else more or plan.n_questions_per_relation
             for i in range(n):
                 subject_id = f"Q{number * 100_000 + i + 1}"
                 rows.append(

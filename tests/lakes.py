@@ -44,6 +44,7 @@ MONTHS = (*(f"2025-{month}" for month in (11, 12)), *(f"2026-{month:02d}" for mo
 @dataclass(frozen=True)
 class LakePlan:
     """The contents of a synthetic lake. `one_question_relation` gives the last relation a single question.
+    `n_questions_of_others`: those of a relation in every dataset but the first; None: as many.
 
     `n_popularities`: the number of distinct view counts that the subjects share, which makes ties; None draws each
     one. `always_right`: models whose answers are all right. `absent`: (model, method) pairs without answers. Prompt
@@ -54,6 +55,7 @@ class LakePlan:
 
     n_relations: int = 4
     n_questions_per_relation: int = 30
+    n_questions_of_others: int | None = None
     datasets: tuple[str, ...] = ("popqa",)
     prompts: tuple[str, ...] = ("zero_shot",)
     models: tuple[str, ...] = ("small", "large")

@@ -34,6 +34,7 @@ from tests.lakes import LakePlan, make_lake, make_study
 
 AWKWARD = LakePlan(
     n_questions_per_relation=40,
+    n_questions_of_others=12,
     datasets=("popqa", "entity_questions"),
     prompts=("zero_shot", "few_shot"),
     models=("small", "large", "perfect", "memory_only"),
@@ -47,7 +48,7 @@ AWKWARD = LakePlan(
     absent=(("memory_only", "bm25"), ("memory_only", "oracle")),
 )
 """Ties, zero and missing popularity, a relation of one question, a model always right (a service), one not retrieving,
-costs known and unknown, samples missing."""
+costs known and unknown, samples missing; a dataset with too few questions for models fitted in folds, which take long."""
 
 UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
 FEW_MARTS = (
