@@ -13,7 +13,7 @@
     {%- endfor %}
 {%- endmacro %}
 
-{#- The answer of a generation and its scores (GENERATION in longtail/tables/generation.py, without the accounts). -#}
+{#- The answer of a generation and its scores (`generation` in longtail/tables/lake.yaml, without the accounts). -#}
 {% macro scored_columns() -%}
     {{ trimmed('prediction') }} as prediction,
     raw_text,
@@ -49,7 +49,7 @@
 {%- endmacro %}
 
 {#-
-  The time and cost of a generation, and what computed it (ACCOUNTS in longtail/tables/generation.py). Time and cost are
+  The time and cost of a generation, and what computed it (`accounts` in longtail/tables/lake.yaml). Time and cost are
   reduced to this row's part of the work that it shares with rows of other partitions (column share_of_work). The time of
   a request to a service is never divided.
 -#}
