@@ -47,7 +47,8 @@ STUDY = "longtail/study"
 """The tag of a run that names its study."""
 
 RUN_SETTINGS = "run.yaml"
-"""The settings of `make run`, whose display shows what stages print: Dagster then starts no processes that copy it."""
+"""The settings of `make run`, whose display shows what stages print: Dagster then starts no processes that copy it,
+unless the user's own settings say where to."""
 _NO_COPIES = {"compute_logs": {
     "module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"
 }}  # fmt: skip
@@ -197,7 +198,7 @@ def prepare_dagster_home(home: StudyHome) -> None:
     own = os.environ.get(_OWN_SETTINGS)
     settings = _settings(own)
     _write(home.dagster / "dagster.yaml", settings, home, is_secret=bool(own))
-    without_copies = yaml.safe_dump({**yaml.safe_load(settings), **_NO_COPIES}).encode()
+    without_copies = yaml.safe_dump({**_NO_COPIES, **yaml.safe_load(settings)}).encode()
     _write(home.dagster / RUN_SETTINGS, without_copies, home, is_secret=bool(own))
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 

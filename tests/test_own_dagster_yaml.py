@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from benchmarks.cluster import postgres_programs, postgres_server
-from dagster_project.operations import open_instance
+from dagster_project.operations import RUN_SETTINGS, open_instance
 from longtail.errors import LongtailError
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import load_study
@@ -129,7 +129,9 @@ def test_settings_that_cannot_be_used_are_one_line(
 def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    study = _study_with("run_monitoring: {enabled: false}", monkeypatch, tmp_path)
+    logs = {"module": "dagster", "class": "LocalComputeLogManager", "config": {"base_dir": str(tmp_path)}}
+    own = {"run_monitoring": {"enabled": False}, "compute_logs": logs}
+    study = _study_with(yaml.safe_dump(own), monkeypatch, tmp_path)
     with open_instance(study) as instance:
         assert not instance.run_monitoring_enabled
         assert instance.telemetry_enabled is False
@@ -137,6 +139,8 @@ def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
     written = yaml.safe_load((study.home.dagster / "dagster.yaml").read_text())
     assert (study.home.dagster / "dagster.yaml").stat().st_mode & 0o777 == 0o600  # it may hold a password
     assert written["telemetry"] == {"enabled": False}
+    of_run = yaml.safe_load((study.home.dagster / RUN_SETTINGS).read_text())
+    assert of_run["compute_logs"] == logs
     with open_instance(study) as instance:
         storage = instance.event_log_storage
         storage.initialize_concurrency_limit_to_default(
