@@ -93,6 +93,9 @@ def needs_of_places(study: Study) -> Iterator[Need]:
     """Every file and folder that any key of the study names."""
     for where, place, holder in _places(study, ""):
         yield Need(where, partial(_check_place, place, study, holder))
+    sample = study.source.sample
+    if sample and sample.text:
+        yield Need("source.sample.text", partial(_check_place, sample.text, study, sample))
 
 
 def _check_place(place: Place, study: Study, holder: Any) -> None:

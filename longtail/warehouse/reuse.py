@@ -185,9 +185,13 @@ def _hash_of_source(source: Mapping[str, Any], lake: Path) -> str:
 
 
 def _entry(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What dbt says of a node, without its list of macros, to which each run adds those that it called."""
+    """What dbt says of a node, without its list of macros, to which each run adds those that it called.
+
+    dbt's parser finds what a node reads as sets, whose order is another one each time.
+    """
     stable = {name: value for name, value in node.items() if name not in _VOLATILE}
-    return {**stable, "depends_on": _parents(node)}
+    unordered = {name: sorted(node[name], key=json.dumps) for name in ("refs", "sources") if name in node}
+    return {**stable, **unordered, "depends_on": sorted(_parents(node))}
 
 
 def _texts(code: str, macros: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ REFRESH = """\
 import datetime, json, os, sys
 from pathlib import Path
 import dagster as dg
-from longtail.study import checks, source
+from longtail.study import file, source
 from longtail.study.tables import STUDY_TABLES
 from longtail.wikimedia import page_views
 from dagster_project.definitions import defs
@@ -30,7 +30,7 @@ class Clock(datetime.datetime):
     def now(cls, tz=None):
         return day
 
-for module in (checks, source, page_views):
+for module in (file, source, page_views):
     module.datetime = Clock
 definitions = defs()
 with ease_history(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as instance:

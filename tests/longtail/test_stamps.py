@@ -924,7 +924,7 @@ EncoderSettings.device: none, vectors are the same to 1e-6
 EncoderSettings.batch_tokens: none, how fast answers come, or what they may cost, decides none of them
 EncoderSettings.study_folder: none, paths begin there
 IvfPq.nlist IvfPq.sub_vectors IvfPq.bits: ENCODED TUNED
-IvfPq.nprobe IvfPq.refine_factor: retrieved_passages
+IvfPq.nprobe IvfPq.refine_factor: retrieved_passages search_recalls TUNED
 Sweep.model Sweep.retriever Sweep.seed Sweep.schedule Sweep.settings Sweep.batch_sizes Sweep.temperatures
     Sweep.passages Sweep.training_relations: TUNED sweep_settings
 Sweep.dataset Sweep.steps Sweep.every Sweep.judged_relations Sweep.judged_facts Sweep.held_out Sweep.patience: TUNED

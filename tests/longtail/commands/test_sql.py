@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -216,8 +217,10 @@ def test_a_session_starts_with_its_help_survives_ctrl_c_and_ends_with_ctrl_d(
             ("\x03", ("D ",)),
             ("select 40 + 2 as answer;\n", ("42", "D ")),
         ):
+            if typed == "\x03":
+                wait_until_busy(process.pid)
             os.write(master, typed.encode())
-            until(master, *said, again=typed.encode() if typed == "\x03" else b"")
+            until(master, *said)
         os.write(master, b"\x04")  # typed before the prompt it is the terminal's, which drops it
         assert process.wait(30) == 0
     finally:
@@ -232,16 +235,27 @@ def _as_in_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(master: int, *texts: str, again: bytes = b"") -> None:
-    """Read the terminal's output until it contains `texts`, one after the other.
+def wait_until_busy(session: int) -> None:
+    """Until the processes of a session have computed for half a second more: then the query has begun."""
 
-    `again`: typed once more after each second of silence. Ctrl-C does nothing to a query that has not begun.
-    """
+    def ticks() -> int:
+        total = 0
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # it has just ended
+                stat = file.read_text().rpartition(")")[2].split()
+                total += (int(stat[11]) + int(stat[12])) * (int(stat[3]) == session)
+        return total
+
+    wanted = ticks() + os.sysconf("SC_CLK_TCK") // 2
+    while ticks() < wanted:
+        time.sleep(0.05)
+
+
+def until(master: int, *texts: str) -> None:
+    """Read the terminal's output until it contains `texts`, one after the other."""
     wanted = re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
     seen, deadline = "", time.monotonic() + 60
     while not wanted.search(seen):
         assert time.monotonic() < deadline, seen
         if select.select([master], [], [], 1)[0]:
             seen += os.read(master, 65_536).decode(errors="replace")
-        elif again:
-            os.write(master, again)

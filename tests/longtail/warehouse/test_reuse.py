@@ -173,10 +173,14 @@ def _another(value: Any) -> Any:
     return f"{value} " if isinstance(value, str) else "another"
 
 
-def test_macros_that_a_run_notes_in_the_manifest_change_nothing(unchanged: SmallProject) -> None:
+def test_macros_that_a_run_notes_and_the_order_of_what_a_node_reads_change_nothing(
+    unchanged: SmallProject,
+) -> None:
     before, manifest = unchanged.inputs(), unchanged.manifest()
     for node in manifest["nodes"].values():
         node["depends_on"]["macros"].append("macro.dbt.is_incremental")
+        for named in (node["depends_on"]["nodes"], node["refs"], node["sources"]):
+            named.reverse()
     assert inputs_of(manifest, unchanged.lake, unchanged.dbt) == before
 
 
