@@ -118,19 +118,31 @@ class Team:
             "allPartitions": True, "tags": [], "title": f"all of {machine.name}",
         }  # fmt: skip
         launched = self.ask(_LAUNCH, chosen=chosen)["launchPartitionBackfill"]
-        if "backfillId" not in launched:
+        if "backfillId" not in (launched or ()):
             raise SystemExit(f"error: {machine.name}: {launched}")
         return str(launched["backfillId"])
 
     def state(self, backfill: str) -> tuple[str, list[dict[str, Any]]]:
         """A backfill's status, and its runs."""
-        answer = self.wait_for(lambda: self.ask(_BACKFILL, id=backfill), "the webserver")
-        return answer["partitionBackfillOrError"]["status"], answer["runsOrError"]["results"]
+
+        def read() -> tuple[str, list[dict[str, Any]]] | None:
+            with contextlib.suppress(LookupError, TypeError):  # errors while the database is away
+                answer = self.ask(_BACKFILL, id=backfill)
+                return answer["partitionBackfillOrError"]["status"], answer["runsOrError"]["results"]
+            return None
+
+        state: tuple[str, list[dict[str, Any]]] = self.wait_for(read, "the webserver")
+        return state
 
     def wait_for(self, read: Callable[[], Any], what: str, seconds: float = 1_500) -> Any:
-        """What `read` gives once it gives something."""
+        """What `read` gives once it gives something. Processes that have ended are started again, as compose does."""
         until = time.monotonic() + seconds
         while not (value := read()):
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    say(f"       {name} has ended with {process.returncode}; it is started again")
+                    self.start(name)
+                    break
             if time.monotonic() > until:
                 raise SystemExit(f"error: waited {seconds:.0f} s for {what}; logs are in {self.folder}")
             time.sleep(1)
