@@ -233,10 +233,8 @@ def run_stage(
     # Before the run exists: whenever this process dies, the next start sees that the run is dead.
     hold_run(study.home.runs, run_id)
     with (
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(
-            nowhere
-        ),  # all lines of dbt: the display shows its progress and its errors
+        open(os.devnull, "w") as nowhere,  # for all lines of dbt, whose progress and errors the display shows
+        contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(Calm(sys.stderr)),
     ):
         outcome = job.execute_in_process(

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import socket
 import subprocess
 import sys
@@ -514,3 +515,17 @@ def test_a_router_decides_each_question_as_the_study_counted_it(tmp_path: Path) 
             if is_counted and (rule["signal"], rule["threshold_scope"]) == (signal, scope):
                 sides = counts[rule["relation"], True], counts[rule["relation"], False]
                 assert sides == (rule["n_below"], rule["n_above"]), (signal, scope, rule["relation"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
+    """A FIFO without a writer would never be opened, and /dev/zero never ends."""
+    path = tmp_path / "x.json"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(RouterError, match=r"x\.json: is not a regular file"):
+        load_router(path)
