@@ -4,9 +4,9 @@
 {% macro is_declared(columns, generations=none) -%}
     {%- for column in columns %}
     {%- set declared = 'method' if column == 'retriever' else column %}
-    {%- set model = 'sweep_settings' if column == 'tuned_model' else declared ~ 's' %}
+    {%- set table = 'sweep_settings' if column == 'tuned_model' else declared ~ 's' %}
     {{ 'and ' if not loop.first }}{{ column }} in (
-        select {{ declared }} from {{ ref('stg_study__' ~ model) }}
+        select {{ declared }} from {{ source('lake', table) }}
         {%- if column == 'prompt' and generations %} where list_contains(generations, '{{ generations }}'){% endif %}
         {%- if declared == 'method' %} where asks_questions{% endif %}
     )

@@ -4,4 +4,4 @@ select
 from {{ source('lake', 'generated_passages') }}
 where
     {{ is_declared(['dataset', 'model']) }}
-    and 'background' in (select methods.kind from {{ ref('stg_study__methods') }} as methods)
+    and 'background' in (select methods.kind from {{ source('lake', 'methods') }} as methods)

@@ -4,7 +4,7 @@ select
     {{ generation_key() }} as generation_key,
     prompts.n_samples
 from {{ source('lake', 'sampled_answers') }} as sampled_answers
-inner join {{ ref('stg_study__prompts') }} as prompts
+inner join {{ source('lake', 'prompts') }} as prompts
     on
         sampled_answers.prompt = prompts.prompt
         and sampled_answers.temperature = prompts.temperature
