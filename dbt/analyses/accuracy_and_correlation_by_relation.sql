@@ -16,7 +16,7 @@ select
 from {{ ref('fct_accuracy') }} as accuracy
 inner join {{ ref('fct_popularity_correlation') }} as correlation
     using (dataset, prompt, model, method, relation)
-inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
+inner join {{ ref('dim_models') }} as models using (model)
 where
     accuracy.method in (
         select methods.method from {{ ref('dim_methods') }} as methods

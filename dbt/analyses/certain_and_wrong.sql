@@ -11,14 +11,8 @@ select
     list(distinct trim(samples.prediction) order by trim(samples.prediction)) as sampled_answers,
     questions.subject_popularity
 from {{ ref('fct_question_consistency') }} as consistency
-inner join {{ ref('dim_questions') }} as questions
-    on consistency.dataset = questions.dataset and consistency.question_id = questions.question_id
-inner join {{ ref('fct_sampled_answers') }} as samples
-    on
-        consistency.dataset = samples.dataset
-        and consistency.prompt = samples.prompt
-        and consistency.model = samples.model
-        and consistency.question_id = samples.question_id
+inner join {{ ref('dim_questions') }} as questions using (dataset, question_id)
+inner join {{ ref('fct_sampled_answers') }} as samples using (dataset, prompt, model, question_id)
 where consistency.cert is not null
 group by
     consistency.dataset, consistency.prompt, consistency.model, consistency.question_id, consistency.cert,

@@ -11,7 +11,7 @@ select
     usage.n,
     round(usage.share_retrieved, 3) as share_retrieved
 from {{ ref('fct_adaptive_usage') }} as usage
-inner join {{ ref('dim_models') }} as models on usage.model = models.model
+inner join {{ ref('dim_models') }} as models using (model)
 where usage.search = 'exact' and usage.threshold_scope = 'per_relation'
 order by
     usage.dataset, usage.prompt, usage.parametric_method, usage.retrieval_method,

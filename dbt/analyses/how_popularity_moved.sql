@@ -39,7 +39,7 @@ select
     compared.later_views,
     round(compared.later_views / compared.earlier_views, 2) as ratio
 from compared
-inner join {{ ref('dim_entities') }} as entities on compared.entity_id = entities.entity_id
+inner join {{ ref('dim_entities') }} as entities using (entity_id)
 where
     entities.n_facts > 0
     and compared.n_months >= 6

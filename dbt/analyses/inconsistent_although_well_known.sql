@@ -21,14 +21,8 @@ select
     round(consistency.scons, 3) as scons,
     list(distinct trim(answers.prediction) order by trim(answers.prediction)) as predictions
 from {{ ref('fct_question_consistency') }} as consistency
-inner join questions
-    on consistency.dataset = questions.dataset and consistency.question_id = questions.question_id
-inner join {{ ref('fct_paraphrase_answers') }} as answers
-    on
-        consistency.dataset = answers.dataset
-        and consistency.prompt = answers.prompt
-        and consistency.model = answers.model
-        and consistency.question_id = answers.question_id
+inner join questions using (dataset, question_id)
+inner join {{ ref('fct_paraphrase_answers') }} as answers using (dataset, prompt, model, question_id)
 where consistency.scons is not null and questions.popularity_rank >= 0.5
 group by
     consistency.dataset, consistency.prompt, consistency.model, consistency.question_id, consistency.scons,

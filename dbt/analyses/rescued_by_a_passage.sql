@@ -16,7 +16,7 @@ select
     passages.text as passage,
     effects.subject_popularity
 from {{ ref('fct_passage_effects') }} as effects
-left join {{ ref('dim_passages') }} as passages on effects.passage_id = passages.passage_id
+left join {{ ref('dim_passages') }} as passages using (passage_id)
 where
     effects.effect = 'rescued'
     and effects.parametric_method in (

@@ -12,6 +12,6 @@ select
     round(accuracy.ci_high, 3) as ci_high,
     round(accuracy.accuracy_majority, 3) as accuracy_majority
 from {{ ref('fct_accuracy') }} as accuracy
-inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
+inner join {{ ref('dim_models') }} as models using (model)
 where accuracy.relation = 'all'
 order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model, accuracy.method

@@ -16,13 +16,7 @@ select
     retrieved.ci_low > memory.ci_high as is_retrieval_clearly_better,
     memory.ci_low > retrieved.ci_high as is_memory_clearly_better
 from {{ ref('fct_accuracy_by_popularity') }} as memory
-inner join {{ ref('fct_accuracy_by_popularity') }} as retrieved
-    on
-        memory.dataset = retrieved.dataset
-        and memory.prompt = retrieved.prompt
-        and memory.model = retrieved.model
-        and memory.relation = retrieved.relation
-        and memory.bin = retrieved.bin
+inner join {{ ref('fct_accuracy_by_popularity') }} as retrieved using (dataset, prompt, model, relation, bin)
 inner join {{ ref('dim_methods') }} as methods on retrieved.method = methods.method
 where
     memory.method in (

@@ -76,8 +76,8 @@
         {{ cloze_as_read('answers.paraphrase', 'prompts.format') if is_cloze else 'answers.question' }} as asked,
         {{ demonstration_blocks() if has_lists and not is_cloze else no_demonstrations }} as demonstrations
     from {{ published('fct_' ~ table_name) }} as answers
-    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
-    inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
+    inner join {{ templates() }} as prompts using (prompt, model)
+    inner join {{ published('dim_methods') }} as methods using (method)
     where answers.engine != 'imported' and coalesce({{ lists }}, false) = {{ has_lists }}
 {%- endmacro %}
 
@@ -95,7 +95,7 @@
                     unnest({{ row }}.passage_ids) as passage_id,
                     generate_subscripts({{ row }}.passage_ids, 1) as i
             ) as own
-            left join passages on own.passage_id = passages.passage_id
+            left join passages using (passage_id)
         ) as texts
     )
 {%- endmacro %}
@@ -131,8 +131,7 @@
                     {% if with_passages %}unnest(answers.demonstration_passage_ids){% else %}null{% endif %} as passage_id,
                     generate_subscripts(answers.demonstration_ids, 1) as i
             ) as shown
-            left join {{ published('dim_questions') }} as questions
-                on shown.dataset = questions.dataset and shown.question_id = questions.question_id
+            left join {{ published('dim_questions') }} as questions using (dataset, question_id)
             left join passages on shown.passage_id = passages.passage_id
             left join {{ published('fct_generated_passages') }} as generated_passages
                 on

@@ -20,6 +20,5 @@ select
     answers.question_id,
     answers.model
 from answers
-left join {{ ref('stg_questions__questions') }} as questions
-    on answers.dataset = questions.dataset and answers.question_id = questions.question_id
+left join {{ ref('stg_questions__questions') }} as questions using (dataset, question_id)
 where questions.question_id is null

@@ -7,9 +7,5 @@ select
     questions.question_id,
     questions.relation
 from {{ ref('int_questions_by_relation') }} as questions
-left join {{ ref('int_question_bins') }} as bins
-    on
-        questions.dataset = bins.dataset
-        and questions.question_id = bins.question_id
-        and questions.relation = bins.relation
+left join {{ ref('int_question_bins') }} as bins using (dataset, question_id, relation)
 where questions.subject_popularity > 0 and bins.bin is null

@@ -51,7 +51,7 @@ final as (
             )
         ) / (method_pairs.n_questions + method_pairs.n_missing_popularity) as accuracy_overall
     from compared
-    inner join method_pairs on compared.pair_id = method_pairs.pair_id
+    inner join method_pairs using (pair_id)
 
 )
 

@@ -37,7 +37,7 @@ final as (
         {{ with_background('device_seconds', *parts) }} as attributed_device_seconds,
         {{ with_background('cost_usd', *parts) }} as attributed_cost_usd
     from answers
-    left join methods on answers.method = methods.method
+    left join methods using (method)
     left join generated_passages using (dataset, question_id, model, passage_id)
 
 )

@@ -24,13 +24,8 @@ final as (
             else 'undecided'
         end as latency_claim
     from averages
-    inner join method_pairs on averages.pair_id = method_pairs.pair_id
-    left join differences
-        on
-            method_pairs.model = differences.model
-            and method_pairs.prompt = differences.prompt
-            and method_pairs.parametric_method = differences.parametric_method
-            and method_pairs.retrieval_method = differences.retrieval_method
+    inner join method_pairs using (pair_id)
+    left join differences using (model, prompt, parametric_method, retrieval_method)
     left join latencies as retrieval
         on
             method_pairs.model = retrieval.model

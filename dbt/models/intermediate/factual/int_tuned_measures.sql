@@ -7,8 +7,7 @@ with answers as (
         questions.cluster_id,
         {{ is_fitting_article('patterns.article', 'questions.objects[1]') }} as is_fitting
     from {{ ref('stg_generation__tuned_answers') }} as answers
-    inner join {{ ref('int_questions') }} as questions
-        on answers.dataset = questions.dataset and answers.question_id = questions.question_id
+    inner join {{ ref('int_questions') }} as questions using (dataset, question_id)
     inner join {{ ref('stg_questions__patterns') }} as patterns
         on
             answers.dataset = patterns.dataset

@@ -24,8 +24,8 @@ found as (
         list(distinct passages.title order by passages.title) as titles,
         any_value(retrieved.query_embedding) as query_embedding
     from retrieved
-    inner join retrievers on retrieved.dataset = retrievers.dataset and retrieved.retriever = retrievers.retriever
-    left join passages on retrieved.passage_id = passages.passage_id
+    inner join retrievers using (dataset, retriever)
+    left join passages using (passage_id)
     group by retrieved.dataset, retrieved.question_id, retrieved.paraphrase_id, retrieved.retriever
 
 ),
@@ -41,7 +41,7 @@ final as (
         coalesce(found.titles, []) as titles,
         found.query_embedding
     from wordings
-    inner join retrievers on wordings.dataset = retrievers.dataset
+    inner join retrievers using (dataset)
     left join found
         on
             wordings.dataset = found.dataset

@@ -30,7 +30,7 @@ compared as (
         agreements.agree
     from similarities
     inner join {{ ref('int_questions_by_relation') }} as questions using (dataset, question_id)
-    left join asked on similarities.dataset = asked.dataset
+    left join asked using (dataset)
     left join agreements
         on
             similarities.dataset = agreements.dataset

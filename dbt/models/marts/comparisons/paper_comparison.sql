@@ -59,9 +59,9 @@ final as (
     inner join datasets
         on results.dataset = datasets.dataset and cells.paper_dataset in (results.dataset, datasets.relation_set)
     cross join passages
-    left join models on results.model = models.model
-    left join methods on results.method = methods.method
-    left join prompts on results.prompt = prompts.prompt
+    left join models using (model)
+    left join methods using (method)
+    left join prompts using (prompt)
     left join accuracies
         on
             results.dataset = accuracies.dataset

@@ -9,8 +9,7 @@ wordings as (
         questions.relation,
         count(distinct paraphrases.template) as n_paraphrases
     from paraphrases
-    inner join questions
-        on paraphrases.dataset = questions.dataset and paraphrases.question_id = questions.question_id
+    inner join questions using (dataset, question_id)
     where paraphrases.paraphrase_id > 0
     group by questions.relation
 
