@@ -1,11 +1,12 @@
 """How fast a warehouse is built, bootstrapped and reported on, and thresholds compared with a notebook.
 
-    python -m benchmarks.warehouse --times 1 --growth 10
+    python -m benchmarks.warehouse --growth 18
 
 The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt with its tests and
 statistics, the publication, the report. Then dbt runs again: with nothing changed, and with one more model. A store on
 this machine hands the lake to an empty folder. Each step is its own process, and its peak memory includes its children.
-Then the same is done with `--growth` times as many questions.
+Then lakes of 1, 2, 5 and 10 million answers, as far as they have at most `--growth` times as many questions, are built
+and published, one after another: `--growth 18` makes all.
 
 The notebook runs on one pair of methods, with all 100 splits for search binned10 and `--exact-splits` splits for search
 exact. Its time is scaled up to all pairs and splits. Its thresholds must equal ours.
@@ -18,12 +19,14 @@ import logging
 import multiprocessing
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,7 +34,7 @@ from unittest.mock import patch
 import duckdb
 import pyarrow as pa
 
-from benchmarks.generated_study import write_lake, write_study
+from benchmarks.generated_study import ASKED_BY, write_lake, write_study
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.notebook_thresholds import Found, thresholds
 from longtail.report.report import write_report
@@ -48,17 +51,22 @@ from tests.object_stores import s3_server
 
 _LOG = logging.getLogger("longtail")
 _SPLITS = 100
+_ANSWERS = (1_000_000, 2_000_000, 5_000_000, 10_000_000)
+"""Answers of the lakes that show how a build grows."""
+_POPQA_QUESTIONS = 14_267
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: seconds, processor seconds, and peak memory in MB, including its children."""
+    """One step: seconds, processor seconds, and peaks in MB: memory with its children, disk, temporary files."""
 
     name: str
     seconds: float
     cpu_s: float
     peak_mb: float
     found: Any
+    disk_mb: float = 0
+    temp_mb: float = 0
 
 
 def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
@@ -72,11 +80,33 @@ def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
     yield timed_step("rebuild, one new model", build, folder)
 
 
+def growth_steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
+    """Generate a study in `folder`, build its warehouse with its tests, and publish it."""
+    yield timed_step("generate the lake", generate, folder, times, n_models)
+    yield timed_step("build", build, folder)
+    yield timed_step("publish", publish, folder)
+
+
 def timed_step(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
     """Do `work(folder, *arguments)` in a process of its own, whose home is in `folder`."""
     say(f"{name} …")
+    disk = temporary = 0.0
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measured, name, work, folder, *arguments).result()
+        step = pool.submit(_measured, name, work, folder, *arguments)
+        while not wait([step], timeout=1).done:
+            files = _disk_usage(folder)
+            disk = max(disk, sum(files.values()))
+            temporary = max(temporary, sum(n for path, n in files.items() if ".tmp" in path))
+        return replace(step.result(), disk_mb=disk / 1e6, temp_mb=temporary / 1e6)
+
+
+def _disk_usage(folder: Path) -> dict[str, int]:
+    """Bytes on disk of every file in `folder`, by its path. DuckDB's temporary files are in a folder named `….tmp`."""
+    sizes = {}
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # it was just deleted
+            sizes[str(path.relative_to(folder))] = path.lstat().st_blocks * 512
+    return sizes
 
 
 def _measured(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
@@ -203,15 +233,18 @@ def main() -> None:
     if options.folder:
         options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="longtail-warehouse-", dir=options.folder) as folder:
-        done = {step.name: step for step in _shown(Path(folder, "one"), options.times, options.models)}
+        done = _shown(steps(Path(folder, "one"), options.times, options.models), options.models)
         copied = timed_step("copy", copy_lake, Path(folder, "one"))
         raced = timed_step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
-        grown = None
-        if options.growth > 1:
-            grown = {
-                s.name: s
-                for s in _shown(Path(folder, "grown"), options.times * options.growth, options.models)
-            }
+        shutil.rmtree(Path(folder, "one"))
+        sizes = [done]
+        for n_answers in _ANSWERS:
+            times = n_answers / (_POPQA_QUESTIONS * options.models * len(ASKED_BY))
+            if options.times < times <= options.times * options.growth:
+                sizes.append(
+                    _shown(growth_steps(Path(folder, "grown"), times, options.models), options.models)
+                )
+                shutil.rmtree(Path(folder, "grown"))
     race: Race = raced.found
     factor = race.n_pairs * _SPLITS / options.exact_splits
     print(
@@ -221,15 +254,43 @@ def main() -> None:
         f" {race.n_checked} thresholds compared, all equal. thresholds_ratio compares the notebook's binned10 alone"
         " with both of ours."
     )
+    grown = [_growth(size) for size in sizes]
+    table(
+        "How a build with its tests and its publication grows",
+        ("answers", "build s", "publish s", "processor s", "peak MB", "temporary MB", "disk MB"),
+        [
+            (f"{size['answers']:,}", *(f"{size[key]:.0f}" for key in ("build_s", "publish_s", "cpu_s")),
+             *(f"{size[key]:,.0f}" for key in ("peak_mb", "temp_mb", "disk_mb")))
+            for size in grown
+        ],
+    )  # fmt: skip
     last_line({
         "full_build_s": done["build"].seconds, "rebuild_nothing_s": done["rebuild, nothing changed"].seconds,
         "rebuild_model_ratio": done["rebuild, one new model"].seconds / done["build"].seconds,
         "peak_mb": max(step.peak_mb for name, step in done.items() if name != "generate the lake"),
-        "growth_10x": None if grown is None else grown["build"].seconds / done["build"].seconds,
         "thresholds_ratio": race.binned10_s / race.ours_s,
         "s3_build_ratio": 1 + copied.found / done["build"].seconds,
         "report_s": done["report"].seconds, "report_mb": done["report"].found / 1e6,
+        **grown[-1], "growth_ratio": _growth_ratio(grown),
     })  # fmt: skip
+
+
+def _growth(done: Mapping[str, Step]) -> dict[str, Any]:
+    """A size's answers, seconds, and peak MB of memory, of temporary files, and of all files with these."""
+    built, published = done["build"], done["publish"]
+    return {
+        "answers": done["generate the lake"].found["answers"], "build_s": built.seconds, "publish_s": published.seconds,
+        "cpu_s": built.cpu_s + published.cpu_s,
+        **{key: max(getattr(step, key) for step in (built, published)) for key in ("peak_mb", "temp_mb", "disk_mb")},
+        "whole": bool(published.found),  # a build that fails ends the benchmark
+    }  # fmt: skip
+
+
+def _growth_ratio(sizes: Sequence[Mapping[str, Any]]) -> float:
+    """Seconds for an answer of the largest study, as a multiple of those of the one of a million (or of the smallest)."""
+    base = next((size for size in sizes if size["answers"] >= 0.99 * _ANSWERS[0]), sizes[0])
+    first, last = ((size["build_s"] + size["publish_s"]) / size["answers"] for size in (base, sizes[-1]))
+    return float(last / first)
 
 
 def _options() -> argparse.Namespace:
@@ -239,33 +300,32 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--times", type=float, default=1, help="questions, as a multiple of PopQA's 14,267")
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument(
-        "--growth", type=float, default=10, help="times as many rows for growth_10x; 1 = leave it out"
+        "--growth", type=float, default=1, help="build studies of up to so many times the questions; 1 = none"
     )
     parser.add_argument(
         "--exact-splits", type=int, default=1, help="splits of the notebook's exact search, of 100"
     )
-    parser.add_argument(
-        "--folder", type=Path, help="folder for the lakes and builds while it runs; 30 GB at growth 10"
-    )
+    parser.add_argument("--folder", type=Path, help="folder for the lakes and builds while it runs")
     options = parser.parse_args()
     if not 1 <= options.exact_splits <= _SPLITS:
         parser.error(f"--exact-splits {options.exact_splits}: a number from 1 to {_SPLITS} is needed")
     return options
 
 
-def _shown(folder: Path, times: float, n_models: int) -> list[Step]:
-    """Run the steps and print a table of them."""
-    done = list(steps(folder, times, n_models))
+def _shown(steps: Iterable[Step], n_models: int) -> dict[str, Step]:
+    """Run the steps and print a table of them; returns them by name."""
+    done = list(steps)
     rows = ", ".join(f"{n:,} {name}" for name, n in done[0].found.items())
     table(
         f"{machine('duckdb', 'dbt-core', 'dbt-duckdb', 'numpy')}\n{rows}; {n_models} models",
-        ("step", "seconds", "processor s", "peak MB", "result"),
+        ("step", "seconds", "processor s", "peak MB", "temporary MB", "result"),
         [
-            (step.name, f"{step.seconds:.1f}", f"{step.cpu_s:.1f}", f"{step.peak_mb:.0f}", step.found)
+            (step.name, f"{step.seconds:.1f}", f"{step.cpu_s:.1f}", f"{step.peak_mb:.0f}", f"{step.temp_mb:.0f}",
+             step.found)
             for step in done
         ],
-    )
-    return done
+    )  # fmt: skip
+    return {step.name: step for step in done}
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ def definitions_of(study: Study) -> dg.Definitions:
         return spec.replace_attributes(
             group_name=f"{study.name}/{spec.group_name}",  # the interface joins groups of one name
             deps=[dep for dep in spec.deps if dep.asset_key in keys],
+            owners=study.owners,
+            tags={**spec.tags, "study": study.name},
         )
 
     checks = [

@@ -307,10 +307,15 @@ class Answers:
 
 def folds(subjects: Values) -> Values:
     """The fold of each of the distinct subjects, by the order of their md5."""
-    digests = [hashlib.md5(str(one).encode(), usedforsecurity=False).hexdigest() for one in subjects]
+    digests = [_md5(str(subject)) for subject in subjects]
     found = np.empty(len(subjects), dtype=int)
     found[np.argsort(digests)] = np.arange(len(subjects)) % N_FOLDS
     return found
+
+
+@functools.lru_cache(maxsize=1_000_000)  # of each subject once, not for each signal of each group of answers
+def _md5(text: str) -> bytes:
+    return hashlib.md5(text.encode(), usedforsecurity=False).digest()
 
 
 @functools.lru_cache(maxsize=8)

@@ -24,7 +24,20 @@ from longtail.study.parts import Entries, Part
 from longtail.study.prompts import CANDIDATES, Grounding, Prompt, Sampling, list_methods
 from longtail.study.source import NO_SOURCE, Popularity, Source
 from longtail.study.sweep import Sweep
-from longtail.study.values import Default, Flag, Reading, Slug, Text, fail, some_of, whole
+from longtail.study.values import (
+    Default,
+    Flag,
+    Reading,
+    Slug,
+    Text,
+    fail,
+    list_schema,
+    read_names,
+    show,
+    some_of,
+    value_of,
+    whole,
+)
 
 QUESTIONS = "questions"
 SHORT_FORM = (
@@ -32,6 +45,8 @@ SHORT_FORM = (
     " the prompt is `zero_shot`, and the method closed_book"
 )
 """What key `questions` means, which `study.file` writes in full."""
+_OWNER = r"team:\S+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}"
+"""What Dagster takes as an owner."""
 LIMITED_NAME = re.compile(r"_limit_\d+$")
 """How the names of quick runs end, and no study's: their homes are side by side."""
 
@@ -70,6 +85,22 @@ class _Retriever(Part):
         )
 
 
+def _read_owners(value: Any) -> tuple[str, ...]:
+    for owner in read_names(value):
+        if not re.fullmatch(_OWNER, owner):
+            raise fail(
+                "", f"must hold addresses or teams, as in ada@example.org and team:nlp, not {show(owner)}"
+            )
+    return tuple(value)
+
+
+_OWNERS = value_of(
+    "a list of addresses and teams",
+    _read_owners,
+    **list_schema({"type": "string", "pattern": f"^({_OWNER})$"}),
+)
+
+
 def _read_retriever(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     return handler.generate_schema(_Retriever)
 
@@ -87,6 +118,8 @@ class Study(Part):
     """the name of the study, and of its folder of state; in the short form that of the file of questions"""
     description: Text
     """one line about it"""
+    owners: Annotated[tuple[str, ...], _OWNERS, Default("none")] = ()
+    """who is asked about it, such as team:nlp or ada@example.org: Dagster shows them with every asset"""
     source: Annotated[Source, Default("none")]
     """where facts, page views and texts come from; not needed if all datasets are imports"""
     datasets: Entries[Dataset]

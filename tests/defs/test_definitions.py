@@ -57,7 +57,9 @@ try:
 except dg.Failure as failure:
     refusal = failure.description
 refresh = definitions.resolve_job_def("refresh_popularity").asset_layer.executable_asset_keys
-print(json.dumps({"assets": shown, "needed": sorted(name(k) for k in needed.get_all_asset_keys()),
+labels = {(*needed.get(key).owners, needed.get(key).tags["study"]) for key in needed.materializable_asset_keys}
+print(json.dumps({"assets": shown, "labels": sorted(labels),
+                  "needed": sorted(name(k) for k in needed.get_all_asset_keys()),
                   "checks": checks, "external": external, "pools": pools, "schedules": schedules,
                   "said": said, "refusal": refusal, "refresh": sorted(name(k) for k in refresh)}))
 """
@@ -161,13 +163,15 @@ def test_dbt_tests_are_checks(graph: dict[str, Any]) -> None:
     assert "lake/paraphrase_similarities:paraphrases_keep_the_meaning" in graph["checks"]
 
 
-def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
+def test_a_study_with_owners_and_without_retrieval_loads_too(tmp_path: Path) -> None:
     study = small_study(
         tmp_path, "fake:digest", edit={"[closed_book, genread, bm25, oracle]": "[closed_book]"}
     )
-    assets = describe(tmp_path / "home", study)["needed"]
-    assert "lake/answers" in assets
-    assert "indexes/bm25" not in assets
+    study.write_text(f"{study.read_text()}\nowners: [team:nlp, ada@example.org]\n")
+    graph = describe(tmp_path / "home", study)
+    assert "lake/answers" in graph["needed"]
+    assert "indexes/bm25" not in graph["needed"]
+    assert graph["labels"] == [["team:nlp", "ada@example.org", "small"]]
 
 
 def test_dg_and_the_web_interface_load_the_same_module() -> None:

@@ -212,6 +212,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("name", "own_limit_9", "name: 'own_limit_9' ends as the names of quick runs do (_limit_50); choose another"),
         ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
+        ("owners", ["team:nlp", "Ada"], "owners: must hold addresses or teams, as in ada@example.org and team:nlp"),
         ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, counts"),
         ("source", ..., "source: is missing"),
         ("source.kind", "wikipedia", "source.kind: 'wikipedia' is not one of: sandbox, wikidata, rdf_file"),

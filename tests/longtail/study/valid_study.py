@@ -8,6 +8,7 @@ from typing import Any
 VALID: dict[str, Any] = {
     "name": "fair",
     "description": "A valid study",
+    "owners": ["team:nlp"],
     "source": {"kind": "sandbox", "seed": 1, "facts_per_relation": 8, "snapshot": "2026-10"},
     "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5,
                   "split_by": "subject", "drawn_as": None, "end_task": "f1"}],
