@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 from uuid import UUID
@@ -195,10 +196,11 @@ def read_table(
     thousands: str | None = None,
     quoting: str | None = None,
     only: Sequence[tuple[str, str]] = (),
+    most: int | None = None,
 ) -> Rows:
     """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
     `only`: columns with the value of the rows that are wanted. `declared` may depend on the file's columns. The file's
-    rows are read while they are taken, but for JSON.
+    rows are read while they are taken, but for JSON. `most`: only so many rows of the file's beginning are read.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
@@ -228,7 +230,7 @@ def read_table(
         columns, says = choose(there)
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
-        numbered = list(number_objects(path, rejected))
+        numbered = list(islice(number_objects(path, rejected), most))
         there = columns_of_objects(row for _, row in numbered)
         columns, says = choose(there, numbered)
         _refuse_object(path, numbered, rejected, has_columns=True)
@@ -239,7 +241,7 @@ def read_table(
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
         numbered = ((record.row, record.fields) for record in records)
     left_out: list[int] = []
-    rows = (_row(number, fields, columns, thousands) for number, fields in numbered)
+    rows = (_row(number, fields, columns, thousands) for number, fields in islice(numbered, most))
     return Rows(columns, _chosen(rows, only, left_out) if only else rows, there, says, is_typed, left_out)
 
 

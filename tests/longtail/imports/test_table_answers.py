@@ -226,6 +226,16 @@ def test_more_than_a_tenth_that_cannot_be_read_stops_the_run_and_says_what_helps
     FORMAT.check(written(path, [*rows, {**rows[5], "id": 1}]), results("table"))
 
 
+def test_before_a_run_the_files_beginning_decides_unless_it_lacks_what_later_rows_have(tmp_path: Path) -> None:
+    rows = [{"id": i, "prediction": "a", "latency_ms": 1 if i < 300 else "1 s"} for i in range(600)]
+    path = written(tmp_path / "f.jsonl", rows)
+    FORMAT.check(path, results("table"))
+    with pytest.raises(SourceError, match="300 of 600 values cannot be read"):
+        read(path, {str(i): {"question": "?"} for i in range(600)})
+    later = [{**row, "latency_ms": 1, **({"judged": True} if i > 400 else {})} for i, row in enumerate(rows)]
+    FORMAT.check(written(path, later), results("table", columns={"is_correct": "judged"}))
+
+
 def test_rows_in_another_order_are_noticed_where_there_are_no_ids(tmp_path: Path) -> None:
     rows = [{"question": f"Who is {i}?", "prediction": str(i)} for i in (1, 3, 2)]
     found, rejected = read(written(tmp_path / "f.jsonl", rows))

@@ -78,6 +78,8 @@ _LOGS = (
     ({"samples", "eval"}, "a log of Inspect", "inspect"),
 )
 """Keys of logs, what they are, and the format that reads them."""
+_BEGINNING = 200
+"""Rows of a file that are looked at before a run; the import reads all of them."""
 _ERROR = "the request ended in an error"
 _LOG = logging.getLogger(__name__)
 
@@ -113,7 +115,7 @@ def read_answers(
     return answers, rejected.list_rows()
 
 
-def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+def _rows(path: Path, declared: Results, rejected: RejectedRows, most: int | None = None) -> Rows:
     if path.suffix == ".eval" and not dict(declared.option("columns")).get("prediction"):
         _refuse_log(path, {"samples", "eval"})
     table = read_table(
@@ -124,6 +126,7 @@ def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
         rejected,
         quoting=declared.option("quoting"),
         only=declared.option("rows"),
+        most=most,
     )
     if not {"id", "question"} & {*table.columns}:
         raise SourceError(
@@ -167,8 +170,15 @@ def _refuse_log(path: Path, keys_there: Collection[str]) -> None:
 
 
 def _check(path: Path, declared: Results) -> None:
-    """The whole file, since a column may turn out unreadable in its last rows."""
-    table = _rows(path, declared, RejectedRows(path.name, most=0))
+    """The file's beginning; where that is refused, all of it, since later rows may have what the first ones lack."""
+    try:
+        _check_rows(path, declared, _BEGINNING)
+    except SourceError:
+        _check_rows(path, declared, None)
+
+
+def _check_rows(path: Path, declared: Results, most: int | None) -> None:
+    table = _rows(path, declared, RejectedRows(path.name, most=0), most)
     values = _Values(path, table.columns)
     for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
