@@ -226,7 +226,9 @@ def test_more_than_a_tenth_that_cannot_be_read_stops_the_run_and_says_what_helps
     FORMAT.check(written(path, [*rows, {**rows[5], "id": 1}]), results("table"))
 
 
-def test_before_a_run_the_files_beginning_decides_unless_it_lacks_what_later_rows_have(tmp_path: Path) -> None:
+def test_before_a_run_the_files_beginning_decides_unless_it_lacks_what_later_rows_have(
+    tmp_path: Path,
+) -> None:
     rows = [{"id": i, "prediction": "a", "latency_ms": 1 if i < 300 else "1 s"} for i in range(600)]
     path = written(tmp_path / "f.jsonl", rows)
     FORMAT.check(path, results("table"))
