@@ -96,7 +96,8 @@ def read_answers(
     table = _rows(path, declared, rejected)
     for line in table.says:
         _LOG.info("%s: %s", path.name, line)
-    answers, joined, values = [], _Joined(declared, questions), _Values(path, table.columns)
+    answers, joined = [], _Joined(declared, questions)
+    values = OptionalValues(path, partial(_advise, table.columns))
     for row in _chosen(path, declared, list(table.rows)):
         try:
             question_id, said = joined.question_id(row), _text(row, is_typed=table.is_typed)
@@ -135,17 +136,10 @@ def _rows(path: Path, declared: Results, rejected: RejectedRows, most: int | Non
     return table
 
 
-class _Values(OptionalValues):
-    """Counts what cannot be read, and says why, and how a study leaves a column out."""
-
-    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        super().__init__(path, self._say)
-        self._meanings = {column: meaning for meaning, column in columns.items()}
-        self.reasons: dict[str, str] = {}
-
-    def _say(self, column: str, _values: Sequence[str]) -> str:
-        out = f"columns: {{{self._meanings.get(column, column)}: null}}"
-        return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
+def _advise(columns: Mapping[str, str], column: str, _values: Sequence[str], reason: str) -> str:
+    """What to write in the study about values of a column that cannot be read."""
+    meaning = next((meaning for meaning, name in columns.items() if name == column), column)
+    return f"{reason}; correct them, or leave the column out: columns: {{{meaning}: null}}"
 
 
 def _name_columns(path: Path, declared: Results, there: Columns) -> Declared:
@@ -179,7 +173,7 @@ def _check(path: Path, declared: Results) -> None:
 
 def _check_rows(path: Path, declared: Results, most: int | None) -> None:
     table = _rows(path, declared, RejectedRows(path.name, most=0), most)
-    values = _Values(path, table.columns)
+    values = OptionalValues(path, partial(_advise, table.columns))
     for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
             _answer(path, row, declared, "", {"text": ""}, values)
@@ -212,7 +206,7 @@ def _answer(
     declared: Results,
     question_id: str,
     said: dict[str, Any],
-    values: _Values,
+    values: OptionalValues,
 ) -> ImportedAnswer:
     """Errors: `RefusedError`."""
     unread: dict[str, str] = {}
@@ -225,7 +219,6 @@ def _answer(
                 return read()
             except (RefusedError, ValueError) as error:
                 unread[column] = str(error).removeprefix(f"column {column}: ")
-                values.reasons.setdefault(column, unread[column])
                 raise
 
         return values.read(row.number, column, row.values.get(meaning), parse)
