@@ -16,7 +16,7 @@ sentences mostly use pronouns, as in encyclopaedias.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from longtail.errors import LongtailError
@@ -419,39 +419,6 @@ _FILLERS: dict[str, tuple[str, ...]] = {
     "cultivar": ("{s} grows to {number} centimetres", "{s} was first grown in {year}"),
 }
 
-_NOUNS = {
-    "person": "person",
-    "film": "film",
-    "book": "book",
-    "city": "city",
-    "region": "region",
-    "cultivar": "garden flower",
-    "country": "country",
-    "occupation": "occupation",
-    "genre": "genre",
-    "color": "color",
-    "religion": "religion",
-    "sport": "sport",
-}
-
-
-@dataclass(frozen=True)
-class _Words:
-    """The names for a subject in a sentence: its label, or a pronoun."""
-
-    subject: str
-    possessive: str
-    oblique: str
-
-    def fill(self, clause: str, **values: object) -> str:
-        return clause.format(s=self.subject, p=self.possessive, m=self.oblique, **values)
-
-
-def _pronouns(kind: str, is_female: bool) -> _Words:
-    if kind != "person":
-        return _Words("it", "its", "it")
-    return _Words("she", "her", "her") if is_female else _Words("he", "his", "him")
-
 
 def article_text(
     label: str,
@@ -465,9 +432,11 @@ def article_text(
 
     `draw` decides the wording; `noun` names what the subject is, if its kind alone does not.
     """
-    noun = noun or _NOUNS[kind]
-    name = _Words(label, f"{label}'s", label)
-    pronoun = _pronouns(kind, is_female)
+    noun = noun or ("garden flower" if kind == "cultivar" else kind)
+    name = {"s": label, "p": f"{label}'s", "m": label}
+    pronoun = {"s": "she", "p": "her", "m": "her"} if is_female else {"s": "he", "p": "his", "m": "him"}
+    if kind != "person":
+        pronoun = {"s": "it", "p": "its", "m": "it"}
     sentences = [f"{label} is {_article(noun)} {noun}"]
     clauses = [
         _clause(relation, objects, name if mix(draw, place, 1) % 4 == 0 else pronoun, mix(draw, place, 2))
@@ -477,7 +446,7 @@ def article_text(
         filler = _FILLERS[kind][mix(draw, 3) % 2]
         clauses.insert(
             mix(draw, 4) % (len(clauses) + 1),
-            pronoun.fill(filler, year=1900 + mix(draw, 5) % 110, number=20 + mix(draw, 6) % 400),
+            filler.format(**pronoun, year=1900 + mix(draw, 5) % 110, number=20 + mix(draw, 6) % 400),
         )
     if kind not in _FILLERS:
         clauses = ["it is known in many countries", "many people care about it"]
@@ -488,9 +457,9 @@ def article_text(
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def _clause(relation: str, objects: Sequence[str], words: _Words, draw: int) -> str:
+def _clause(relation: str, objects: Sequence[str], words: Mapping[str, str], draw: int) -> str:
     shapes = _CLAUSES[relation]
-    return words.fill(shapes[draw % len(shapes)], o=enumerate_names(objects), a=_article(objects[0]))
+    return shapes[draw % len(shapes)].format(**words, o=enumerate_names(objects), a=_article(objects[0]))
 
 
 def _article(word: str) -> str:

@@ -129,22 +129,6 @@ def _of_dump(
     return MonthViews("dump", _add(articles, read.views), read.rejected.list_rows(), notes)
 
 
-def add_origin(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
-    """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
-    is_asked, is_sum = popularity.redirects != "ignore", popularity.redirects == "sum"
-    where = [one.title if is_asked and one.exists else None for one in articles]
-    added = [len(one.counted) - 1 if is_sum else None for one in articles]
-    rows = add_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
-    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
-    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
-
-
-def add_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
-    """The rows of titles with their views in a month."""
-    rows = add_constants(titles, month=month, source=source, views_from=views.origin)
-    return rows.append_column("views", pa.array(views.by_title, pa.int64()))
-
-
 def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
     """What decides a month's page views of `n_articles` given articles, for any stage that fetches them."""
     source, popularity = study.source, study.popularity
@@ -245,13 +229,25 @@ def _fetch_months(
         found = fetch_views(study, services, articles, months, log)
         # The sandbox counts without delay: a month without views there is correct.
         source = "wikimedia" if services.label == "wikidata" else services.label
-    counted = add_origin(named, articles, study.popularity)
+    redirects = study.popularity.redirects
+    resolved = [article.title if redirects != "ignore" and article.exists else None for article in articles]
+    added = [len(article.counted) - 1 for article in articles]
+    of_all = add_constants(named, redirects=redirects, agent=study.popularity.agent)
+    of_all = of_all.append_column("resolved_title", pa.array(resolved, pa.string()))
+    n_redirects = pa.array(added if redirects == "sum" else [None] * len(added), pa.int32())
+    of_all = of_all.append_column("n_redirects", n_redirects)
+    moves = {
+        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
+        "without_page": sum(not article.exists for article in articles),
+        "redirects_added": sum(added),
+    }
     computed = {}
     for month in months:
         views = found[month]
-        rows = add_views(counted, month, source, views)
+        rows = add_constants(of_all, month=month, source=source, views_from=views.origin)
+        rows = rows.append_column("views", pa.array(views.by_title, pa.int64()))
         notes = {"articles": len(rows), "missing": rows["views"].null_count}
-        notes |= {**_count_moves(titles, articles), **views.notes}
+        notes |= {**{name: n for name, n in moves.items() if n}, **views.notes}
         if source == "wikimedia" and titles and notes["missing"] == len(rows):
             raise SourceError(
                 f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
@@ -259,16 +255,6 @@ def _fetch_months(
             )
         computed[month] = Computed(rows, views.rejected, notes)
     return computed
-
-
-def _count_moves(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
-    """Counts for people; only counts that exist."""
-    counts = {
-        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
-        "without_page": sum(not article.exists for article in articles),
-        "redirects_added": sum(len(article.counted) - 1 for article in articles),
-    }
-    return {name: n for name, n in counts.items() if n}
 
 
 def check_months(study: Study, months: Sequence[str], today: date) -> None:
