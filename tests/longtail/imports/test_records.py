@@ -315,6 +315,12 @@ def test_an_overlong_json_line_is_put_aside(tmp_path: Path) -> None:
     assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
 
 
+def test_json_lines_in_utf_16_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", '{"a": 1}\n'.encode("utf-16"))
+    with pytest.raises(SourceError, match="is not UTF-8 but looks like UTF-16"):
+        list(read_json_lines(path, RejectedRows(path.name)))
+
+
 def test_json_lines_by_number(tmp_path: Path) -> None:
     path = written(
         tmp_path / "log.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\nnot json\n[1]\n{"b": "\xe9"}\n{"c": 2}'
