@@ -240,7 +240,7 @@ def test_api_and_dumps_give_the_same_views_under_every_setting(make_study, log) 
     assert all(row[2:] == (None, None) for row in found["ignore", "api", "2026-09"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10_000), month=st.integers(0, 140))
 def test_no_two_pages_share_a_title_and_each_is_found_again(seed: int, month: int) -> None:
     world = World(seed, 8)
