@@ -76,12 +76,12 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
 
 def remarks(study: Study) -> Iterator[str]:
     """What a person should know before a run, and what does not stop it: files of texts in which BM25 finds no words."""
-    settings = {name: study.method(name).settings for name in study.retrieval_methods}
-    names = [
-        name
-        for name, of_name in settings.items()
-        if isinstance(of_name, Bm25Settings) and of_name.tokens == WORDS
+    bm25 = [
+        method
+        for method in map(study.method, study.retrieval_methods)
+        if isinstance(method.settings, Bm25Settings)
     ]
+    names = [method.name for method in bm25 if method.settings.tokens == WORDS]
     if not names or not study.generates:
         return
     for where, place, holder in _places(study, ""):

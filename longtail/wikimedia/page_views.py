@@ -231,15 +231,14 @@ def _fetch_months(
         source = "wikimedia" if services.label == "wikidata" else services.label
     redirects = study.popularity.redirects
     resolved = [article.title if redirects != "ignore" and article.exists else None for article in articles]
-    added = [len(article.counted) - 1 for article in articles]
     of_all = add_constants(named, redirects=redirects, agent=study.popularity.agent)
     of_all = of_all.append_column("resolved_title", pa.array(resolved, pa.string()))
-    n_redirects = pa.array(added if redirects == "sum" else [None] * len(added), pa.int32())
-    of_all = of_all.append_column("n_redirects", n_redirects)
+    n_redirects = [len(article.counted) - 1 if redirects == "sum" else None for article in articles]
+    of_all = of_all.append_column("n_redirects", pa.array(n_redirects, pa.int32()))
     moves = {
         "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
         "without_page": sum(not article.exists for article in articles),
-        "redirects_added": sum(added),
+        "redirects_added": sum(len(article.counted) - 1 for article in articles),
     }
     computed = {}
     for month in months:
