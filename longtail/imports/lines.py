@@ -243,9 +243,8 @@ class Cells:
             except csv.Error as reason:
                 error = str(reason)
             kind = self._kind(cells, error)
-            if kind == PLAIN or (
-                error and kind == _NEITHER
-            ):  # the lines behind the first are rows of their own
+            if kind == PLAIN or (error and kind == _NEITHER):
+                # The lines behind the first are rows of their own.
                 self._returned.extendleft(reversed(self.block[1:]))
                 del self.block[1:]
             yield kind, cells, error
