@@ -8,9 +8,8 @@ from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from longtail.sandbox.articles import Article
 from longtail.sandbox.dumps import SAVED_AT, compress
-from longtail.sandbox.world import Pages, World
+from longtail.sandbox.world import Article, Pages, World
 
 _NAMESPACES = {-2: "Media", 0: "", 1: "Talk", 4: "Project", 6: "File", 10: "Template", 14: "Category"}
 _MARKUP = re.compile(r"[\[\]{}<>&|=~]|''|__")

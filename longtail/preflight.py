@@ -64,11 +64,11 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
         Need("LONGTAIL_WAREHOUSE_MEMORY", check_memory),
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        told = pool.map(_missing, needs)
+        lines = list(pool.map(_missing, needs))
     for remark in remarks(study):
         _LOG.warning("%s", remark)
     where: dict[str, list[str]] = {}
-    for need, line in zip(needs, told, strict=True):
+    for need, line in zip(needs, lines, strict=True):
         if line is not None:
             where.setdefault(line, []).append(need.where)
     return [single_line(f"{', '.join(keys)}: {line}") for line, keys in where.items()]
@@ -76,17 +76,21 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
 
 def remarks(study: Study) -> Iterator[str]:
     """What a person should know before a run, and what does not stop it: files of texts in which BM25 finds no words."""
-    settings = {name: study.method(name).settings for name in study.retrieval_methods}
-    names = [name for name, own in settings.items() if isinstance(own, Bm25Settings) and own.tokens == WORDS]
+    bm25 = [
+        method
+        for method in map(study.method, study.retrieval_methods)
+        if isinstance(method.settings, Bm25Settings)
+    ]
+    names = [method.name for method in bm25 if method.settings.tokens == WORDS]
     if not names or not study.generates:
         return
     for where, place, holder in _places(study, ""):
         with contextlib.suppress(LongtailError):  # a need says what is wrong with a file
             if not isinstance(holder, Import | Collection) or place.is_fetched(study.path):
                 continue
-            found = place.find(study.path)
-            if found.is_file() and share_without_spaces(beginning_of_text(found, holder)) > _MOST_UNSPACED:
-                yield f"{where}: {found}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
+            path = place.find(study.path)
+            if path.is_file() and share_without_spaces(beginning_of_text(path, holder)) > _MOST_UNSPACED:
+                yield f"{where}: {path}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
 
 
 def needs_of_places(study: Study) -> Iterator[Need]:
@@ -105,18 +109,18 @@ def _check_place(place: Place, study: Study, holder: Any) -> None:
     """
     if place.is_fetched(study.path):
         return
-    found = place.find(study.path)
+    path = place.find(study.path)
     if isinstance(holder, ReferenceQuestions):
-        check_keys(found, ["question", "answer"])
+        check_keys(path, ["question", "answer"])
     elif isinstance(holder, Decisions):
-        check_decisions(found, holder)
+        check_decisions(path, holder)
     elif isinstance(holder, Counts):
-        counts.check(found, holder)
+        counts.check(path, holder)
     elif isinstance(holder, Import | Results | Collection):
         format_ = load_format(holder.kind, holder.format)
         package = getattr(format_, "package", None)  # without it, nobody can say which the files are
         if package is None or importlib.util.find_spec(package[0]) is not None:
-            for file in format_.files(found, holder):
+            for file in format_.files(path, holder):
                 format_.check(file, holder)
         for dataset in study.datasets_of_files:
             if dataset.imported is holder and getattr(format_, "names_entities", False):
@@ -128,8 +132,8 @@ def _places(declared: Any, where: str, holder: Any = None) -> Iterator[tuple[str
     if isinstance(declared, Place):
         yield where, declared, holder
     elif isinstance(declared, tuple):
-        for i, one in enumerate(declared):
-            yield from _places(one, f"{where}[{i}]")
+        for i, part in enumerate(declared):
+            yield from _places(part, f"{where}[{i}]")
     elif dataclasses.is_dataclass(declared):
         for field in dataclasses.fields(declared):
             key = _KEYS.get(field.name, field.name)

@@ -18,8 +18,8 @@ from longtail.questions.build import (
 )
 from longtail.questions.counts import count_questions
 from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
-from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
+from longtail.wikimedia.page_views import ingest_reference_page_views
 
 questions = lake_asset(
     "questions", build_questions, group_name="questions", deps=[triples, entities, candidate_triples]

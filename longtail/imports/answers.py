@@ -46,7 +46,7 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         [
             slice_of(results),
             file_hashes(_format(results).files(_place(study, results), results)),
-            _rows_slice(study, results),
+            file_slice(study, dataset) if (dataset := _find_dataset_by_row(study, results)) else [],
         ]
         for results in model.results
     ]
@@ -180,12 +180,6 @@ def _find_dataset_by_row(study: Study, results: Results) -> Dataset | None:
     dataset = next(dataset for dataset in study.datasets if dataset.name == results.dataset)
     known = dataset.imported is not None and format_of(dataset.imported).invents_ids
     return dataset if known and _format(results).joins_by_row else None
-
-
-def _rows_slice(study: Study, results: Results) -> list[Any]:
-    """What decides the rows that questions come from, for a fingerprint."""
-    dataset = _find_dataset_by_row(study, results)
-    return file_slice(study, dataset) if dataset else []
 
 
 def _add_row_numbers(study: Study, results: Results, questions: Questions) -> Questions:

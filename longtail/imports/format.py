@@ -19,7 +19,7 @@ from longtail.imports.records import Check
 from longtail.imports.results import ImportedAnswer, Questions
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
-from longtail.study.imports import EXACT_MATCH, Collection, Import, Results
+from longtail.study.imports import EXACT_MATCH, Import, Results
 from longtail.study.parts import Part
 from longtail.study.values import Text, fail, need_mapping, one_of, read_text, value_of
 
@@ -212,22 +212,13 @@ Quoting = Annotated[
 Method = Annotated[Text, Field(description="how the model was asked")]
 
 
-def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:
-    """The files of a format whose place is one file."""
-    return [place]
-
-
-def no_check(_path: Path, _declared: Any) -> None:
-    """The check of a format that does not look at the beginnings of its files."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Format:
-    """`files` gives the files that are read at a place."""
+    """`files` gives the files that are read at a place, which is one file where a format says nothing else."""
 
-    files: Callable[[Path, Any], list[Path]] = the_file
+    files: Callable[[Path, Any], list[Path]] = lambda place, _declared: [place]
     keys: type[Part] | None = None
-    check: Check = no_check
+    check: Check = lambda _path, _declared: None
 
 
 @dataclass(frozen=True)

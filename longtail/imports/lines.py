@@ -118,10 +118,13 @@ def clean(text: str, longest: int = LONGEST_LABEL) -> str:
 
 AUTO, PLAIN, ENCLOSING = "auto", "none", "csv"
 """Values of key `quoting`: as the file's rows say; marks are characters like others; marks enclose cells."""
-_EITHER, _DOUBTFUL, _NEITHER, _CUT = "either", "doubtful", "neither", "cut"
-"""A row in both ways; a cell over several lines that may be rows; no row; a file that ends within a cell."""
+_LONG, _DOUBTFUL, _EITHER, _NEITHER, _CUT = "long", "doubtful", "either", "neither", "cut"
+"""A row with a cell over several lines; such a row whose lines may be rows; a row in both ways; no row; a file that ends
+within a cell."""
 _BEGINNING = 1 << 23  # characters
-_LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
+_INNER_CR = re.compile(r"\r(?!\n?\Z)")
+_HIDDEN_CR = "\udc0d"
+"""Stands for a CR within a row while csv reads, which would end the row there. No file decodes to it."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -139,15 +142,12 @@ class Cells:
         delimiter: str,
         quoting: str | None = None,
     ) -> None:
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
         self._path, self._lines, self._delimiter = path, lines, delimiter
         self._quoting, self._marked = quoting, f'{delimiter}"'
         self._returned: deque[str] = deque()
         self._csv = csv.reader(self, delimiter=delimiter, strict=True)
         self._n_columns = self._n_lines = 0
-        self._is_open = self._has_long_cells = False
-        self._first: dict[str, int] = {}
-        self._n: Counter[str] = Counter()
         self.is_plain = quoting == PLAIN
         self.block: list[str] = []
 
@@ -160,7 +160,7 @@ class Cells:
         if line is None:
             raise StopIteration
         self.block.append(line)
-        return _hidden_cr(line)
+        return _INNER_CR.sub(_HIDDEN_CR, line)
 
     def header(self) -> list[str]:
         """The cells of the first row. Errors: `SourceError`."""
@@ -178,108 +178,92 @@ class Cells:
 
         Errors: `SourceError` where the file ends within a cell, or where lines may be rows or one cell.
         """
-        if self._quoting in (None, AUTO):
-            self._look()
-        row = 0
-        while (line := self._take()) is not None:
-            row += 1
-            cells: list[str] | str
-            if self._may_enclose(line):
-                self._returned.appendleft(line)
-                cells = self._enclosing(row)
-            else:
-                self.block, cells = [line], self._plain(line)
-            if cells:
-                yield row, cells
+        n_ahead = self._look_ahead() if self._quoting in (None, AUTO) else Counter[str]()
+        n, first, row = Counter[str](), dict[str, int](), 0
+        for row, (kind, cells, error) in enumerate(self._judged(), 1):
+            line = self._n_lines + 1
             self._n_lines += len(self.block)
-        self._say(row)
-
-    def _look(self) -> None:
-        """Learn from the file's beginning what marks mean."""
-        ahead = list(_beginning(self._lines))
-        self._lines = chain(ahead, self._lines)
-        looking, n = Cells(self._path, iter(ahead), self._delimiter, ENCLOSING), Counter[str]()
-        looking._n_columns = self._n_columns
-        while (line := looking._take()) is not None:
-            if looking._may_enclose(line):
-                looking._returned.appendleft(line)
-                kind, _, _ = looking._judge()
-                n[kind] += 1
-                self._has_long_cells |= kind == ENCLOSING and len(looking.block) > 1
-                if kind in (PLAIN, _NEITHER):
-                    looking._keep_first()
-        self.is_plain = n[PLAIN] > n[ENCLOSING]
-        self._is_open = not (n[PLAIN] or n[ENCLOSING])
-
-    def _enclosing(self, row: int) -> list[str] | str:
-        """A row in which marks may enclose cells: its cells, or why it is none."""
-        kind, values, error = self._judge()
-        first, last = self._n_lines + 1, self._n_lines + len(self.block)
-        if self._is_open and kind in (PLAIN, ENCLOSING):
-            self.is_plain, self._is_open = kind == PLAIN, False
-        self._has_long_cells |= kind == ENCLOSING and len(self.block) > 1
-        self._n[kind] += 1
-        self._first.setdefault(kind, first)
-        if kind == _DOUBTFUL and self._quoting != ENCLOSING and not self._has_long_cells:
-            raise SourceError(
-                f"{self._path}: lines {first} to {last} are rows, or one row with a cell over several lines between"
-                f" quotation marks, and no other cell has several lines; {self._advice(first)}"
-            )
-        if kind == _CUT:
-            raise SourceError(
-                f"{self._path}: row {row} (line {first}) opens a quote that is never closed; the file may be cut off:"
-                " fetch it again, or close the quote"
-            )
-        if kind == PLAIN or (error and kind == _NEITHER):
-            cells = self._keep_first()
-            if kind == PLAIN and self.is_plain:
-                return cells
-        return f"line {first}: not a row of this format: {error}" if error else values
-
-    def _judge(self) -> tuple[str, list[str], str]:
-        """What the next row is; its cells where marks enclose them, or the error of package csv."""
-        values: list[str] = []
-        error = ""
-        try:
-            values = self._read_enclosed()
-        except csv.Error as reason:
-            error = str(reason)
-        block, n = self.block, self._n_columns
-        plain = self._plain(block[0])
-        is_row = len(plain) == n
-        are_rows = 2 * sum(len(self._plain(line)) == n for line in block) > len(block)
-        if not error and len(values) == n:
-            if len(block) > 1:
-                return (_DOUBTFUL if are_rows else ENCLOSING), values, error
-            has_doubled = any(
-                '"' in value and cell.startswith('"') for value, cell in zip(values, plain, strict=False)
-            )
-            return (_EITHER if is_row and not has_doubled else ENCLOSING), values, error
-        if "end of data" in error and not (are_rows and (len(block) > 1 or block[0].endswith(("\n", "\r")))):
-            return _CUT, values, error
-        is_large = "field larger" in error and len(block) == 1
-        return (PLAIN if is_row and are_rows and not is_large else _NEITHER), values, error
-
-    def _say(self, n_rows: int) -> None:
-        """Log how the marks were read, where a person may see it in another way."""
-        n, first = self._n, self._first
+            n[kind] += 1
+            first.setdefault(kind, line)
+            if kind == _DOUBTFUL and self._quoting != ENCLOSING and not n_ahead[_LONG] + n[_LONG]:
+                raise SourceError(
+                    f"{self._path}: lines {line} to {self._n_lines} are rows, or one row with a cell over several lines"
+                    f" between quotation marks, and no other cell has several lines; {self._advice(line)}"
+                )
+            if kind == _CUT:
+                raise SourceError(
+                    f"{self._path}: row {row} (line {line}) opens a quote that is never closed; the file may be cut off:"
+                    " fetch it again, or close the quote"
+                )
+            if error or cells:
+                yield row, f"line {line}: not a row of this format: {error}" if error else cells
+        if self._quoting == ENCLOSING:
+            return
+        is_decided = any((n_ahead + n)[kind] for kind in (PLAIN, ENCLOSING, _LONG))
         if self.is_plain and self._quoting != PLAIN:
-            line = f" (as line {first[PLAIN]})" if PLAIN in first else ""
             _LOG.info(
-                "%s: cells begin with quotation marks that enclose none%s: read without quoting",
-                self._path,
-                line,
+                "%s: cells begin with quotation marks that enclose none: read without quoting", self._path
             )
-        elif self._is_open and 0 < n[_EITHER] < n_rows:
+        elif not is_decided and 0 < n[_EITHER] < row:
             _LOG.warning(
                 "%s: in %d rows, the first in line %d, marks enclose cells that need none; they are left out: %s",
                 self._path, n[_EITHER], first[_EITHER], self._advice(first[_EITHER]),
             )  # fmt: skip
-        if n[_DOUBTFUL] and self._quoting != ENCLOSING:
+        if n[_DOUBTFUL]:
             _LOG.warning(
                 "%s: %d cells have several lines that look like rows, the first in line %d: %s",
                 self._path, n[_DOUBTFUL], first[_DOUBTFUL], self._advice(first[_DOUBTFUL]),
             )  # fmt: skip
+
+    def _look_ahead(self) -> Counter[str]:
+        """Learn from the file's beginning what marks mean; the number of its rows of each kind."""
+        ahead: list[str] = []
+        size = 0
+        while size < _BEGINNING and (line := next(self._lines, None)) is not None:
+            ahead.append(line)
+            size += len(line)
+        self._lines = chain(ahead, self._lines)
+        beginning = Cells(self._path, iter(ahead), self._delimiter, ENCLOSING)
+        beginning._n_columns = self._n_columns
+        n = Counter(kind for kind, _, _ in beginning._judged())
+        self.is_plain = n[PLAIN] > n[ENCLOSING] + n[_LONG]
+        return n
+
+    def _judged(self) -> Iterator[tuple[str, list[str], str]]:
+        """Each row: what it is, its cells, and the error of package csv. What has no marks is of no kind."""
+        while (line := self._take()) is not None:
+            if self.is_plain or not (line[0] == '"' or self._marked in line):
+                self.block = [line]
+                yield "", self._plain(line), ""
+                continue
+            self._returned.appendleft(line)
+            cells, error = list[str](), ""
+            try:
+                cells = self._read_enclosed()
+            except csv.Error as reason:
+                error = str(reason)
+            kind = self._kind(cells, error)
+            if kind == PLAIN or (error and kind == _NEITHER):
+                # The lines behind the first are rows of their own.
+                self._returned.extendleft(reversed(self.block[1:]))
+                del self.block[1:]
+            yield kind, cells, error
+
+    def _kind(self, cells: list[str], error: str) -> str:
+        """What the row is that stands in `block`."""
+        block, n = self.block, self._n_columns
+        plain = self._plain(block[0])
+        are_rows = 2 * sum(len(self._plain(line)) == n for line in block) > len(block)
+        if not error and len(cells) == n:
+            if len(block) > 1:
+                return _DOUBTFUL if are_rows else _LONG
+            has_doubled = any(
+                '"' in cell and raw.startswith('"') for cell, raw in zip(cells, plain, strict=False)
+            )
+            return _EITHER if are_rows and not has_doubled else ENCLOSING
+        if "end of data" in error and not (are_rows and (len(block) > 1 or block[0].endswith(("\n", "\r")))):
+            return _CUT
+        return PLAIN if len(plain) == n and are_rows else _NEITHER
 
     def _advice(self, line: int) -> str:
         if self._quoting is None:
@@ -289,41 +273,11 @@ class Cells:
     def _take(self) -> str | None:
         return self._returned.popleft() if self._returned else next(self._lines, None)
 
-    def _may_enclose(self, line: str) -> bool:
-        return (line[0] == '"' or self._marked in line) and not self.is_plain
-
     def _read_enclosed(self) -> list[str]:
         """The cells of the next row, whose lines are then `block`. Errors: `csv.Error`."""
         self.block = []
-        values: list[str] = next(self._csv)
-        if any("\r" in line for line in self.block):
-            return [value.replace(_LONE_CR, "\r") for value in values]
-        return values
+        return [cell.replace(_HIDDEN_CR, "\r") for cell in next(self._csv)]
 
     def _plain(self, line: str) -> list[str]:
         body = line.removesuffix("\n").removesuffix("\r")
         return body.split(self._delimiter) if body else []
-
-    def _keep_first(self) -> list[str]:
-        """Return all lines of the latest row but the first; the plain cells of that."""
-        self._returned.extendleft(reversed(self.block[1:]))
-        del self.block[1:]
-        return self._plain(self.block[0])
-
-
-def _beginning(lines: Iterator[str]) -> Iterator[str]:
-    n = 0
-    for line in lines:
-        yield line
-        n += len(line)
-        if n >= _BEGINNING:
-            return
-
-
-def _hidden_cr(line: str) -> str:
-    """The line with every CR replaced that does not end it."""
-    if "\r" not in line:
-        return line
-    end = len(line) - len(line.rstrip("\n"))
-    end += line[: len(line) - end].endswith("\r")
-    return line[: len(line) - end].replace("\r", _LONE_CR) + line[len(line) - end :]

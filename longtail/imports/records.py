@@ -96,13 +96,6 @@ def header_of(path: Path) -> tuple[str, list[str]]:
         return delimiter, _header(path, Cells(path, lines_of(stream), delimiter), ())
 
 
-def check_header(path: Path, delimiter: str, required: Sequence[str]) -> None:
-    """Look at the header alone. Errors: as `read_delimited`."""
-    with open_file(path) as stream:
-        refuse_other_encodings(path, stream)
-        _header(path, Cells(path, lines_of(stream), delimiter), required)
-
-
 def read_delimited(
     path: Path,
     delimiter: str,
@@ -265,7 +258,13 @@ def require_keys(*keys: str) -> Check:
 
 def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
     """That a file of this delimiter has these columns."""
-    return lambda path, declared: check_header(path, delimiter, columns)
+
+    def check(path: Path, _declared: Any) -> None:
+        with open_file(path) as stream:
+            refuse_other_encodings(path, stream)
+            _header(path, Cells(path, lines_of(stream), delimiter), columns)
+
+    return check
 
 
 def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
@@ -282,7 +281,9 @@ def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
 def open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file, plain or packed. Errors: `SourceError` where it is damaged, or has too many columns for rows."""
     with readable_parquet(path):
-        if _is_plain(path):
+        with path.open("rb") as stream:
+            is_plain = stream.read(len(PARQUET)) == PARQUET
+        if is_plain:
             # Not mapped: a file that is cut while it is read would kill the process.
             source = pa.OSFile(str(path))
         else:
@@ -324,11 +325,6 @@ def columns_of_schema(fields: Any, before: str = "") -> Columns:
         else:
             columns[before + column.name] = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return columns
-
-
-def _is_plain(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
 
 
 def _read(path: Path, declared: Any) -> bytes:

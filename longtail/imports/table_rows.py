@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 from uuid import UUID
@@ -66,24 +67,29 @@ class RefusedError(Exception):
 class OptionalValues:
     """Values of a file's optional columns. One that cannot be read is unknown and counted; its row is used all the same.
 
-    `advice` says what to write in the study, for the name of a column and its first values that cannot be read.
+    `advice` says what to write in the study, for the name of a column, its first values that cannot be read, and what is
+    wrong with the first one.
     """
 
     def __init__(
-        self, path: Path, advice: Callable[[str, Sequence[str]], str] = lambda _column, _values: ""
+        self,
+        path: Path,
+        advice: Callable[[str, Sequence[str], str], str] = lambda _column, _values, _reason: "",
     ) -> None:
         self.n_unread: Counter[str] = Counter()
         self._path, self._advice = path, advice
         self._n_values: Counter[str] = Counter()
         self._examples: dict[str, list[tuple[int, str]]] = {}
+        self._reasons: dict[str, str] = {}
 
     def read(self, row: int, column: str, value: object, parse: Callable[[], Value]) -> Value | None:
         """What `parse` makes of a value; None where it raises `RefusedError` or `ValueError`."""
         self._n_values[column] += not is_missing(value)
         try:
             return parse()
-        except (RefusedError, ValueError):
+        except (RefusedError, ValueError) as error:
             self.n_unread[column] += 1
+            self._reasons.setdefault(column, str(error).removeprefix(f"column {column}: "))
             examples = self._examples.setdefault(column, [])
             if len(examples) < _N_EXAMPLES:
                 examples.append((row, str(value)[:SHOWN]))
@@ -100,7 +106,7 @@ class OptionalValues:
             shown = ", ".join(f"{text!r} (row {row})" for row, text in self._examples[column])
             line = f"column {column}: {n:,} of {self._n_values[column]:,} values cannot be read: {shown}"
             if 10 * n > self._n_values[column]:
-                advice = self._advice(column, values)
+                advice = self._advice(column, values, self._reasons[column])
                 raise SourceError(f"{self._path}: {line}{advice and f'; {advice}'}")
             lines.append(f"{line}; they count as unknown")
         return lines
@@ -174,13 +180,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """A file's rows; `columns`: meaning → the file's name of the column; `there`: all columns; `says`: lines about those
+    """A file's rows; `columns`: meaning → the file's name of the column; `says`: lines about those
     that were found by another name. `is_typed`: it tells a null from an empty text, as JSON and Parquet do. `left_out`:
     the numbers of the rows that key `rows` leaves out, so far as `rows` was read."""
 
     columns: Mapping[str, str]
     rows: Iterable[Row]
-    there: Columns = field(default_factory=dict)
     says: Sequence[str] = ()
     is_typed: bool = True
     left_out: list[int] = field(default_factory=list)
@@ -195,10 +200,11 @@ def read_table(
     thousands: str | None = None,
     quoting: str | None = None,
     only: Sequence[tuple[str, str]] = (),
+    most: int | None = None,
 ) -> Rows:
     """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
     `only`: columns with the value of the rows that are wanted. `declared` may depend on the file's columns. The file's
-    rows are read while they are taken, but for JSON.
+    rows are read while they are taken, but for JSON. `most`: only so many rows of the file's beginning are read.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
@@ -228,7 +234,7 @@ def read_table(
         columns, says = choose(there)
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
-        numbered = list(number_objects(path, rejected))
+        numbered = list(islice(number_objects(path, rejected), most))
         there = columns_of_objects(row for _, row in numbered)
         columns, says = choose(there, numbered)
         _refuse_object(path, numbered, rejected, has_columns=True)
@@ -239,8 +245,8 @@ def read_table(
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
         numbered = ((record.row, record.fields) for record in records)
     left_out: list[int] = []
-    rows = (_row(number, fields, columns, thousands) for number, fields in numbered)
-    return Rows(columns, _chosen(rows, only, left_out) if only else rows, there, says, is_typed, left_out)
+    rows = (_row(number, fields, columns, thousands) for number, fields in islice(numbered, most))
+    return Rows(columns, _chosen(rows, only, left_out) if only else rows, says, is_typed, left_out)
 
 
 def _chosen(rows: Iterable[Row], only: Sequence[tuple[str, str]], left_out: list[int]) -> Iterator[Row]:
@@ -314,20 +320,19 @@ def rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     listed = whole.get("data", whole.get("Data")) if isinstance(whole, Mapping) else None
     if not isinstance(listed, list) or not any(isinstance(item, Mapping) for item in listed):
         return [whole]
-    return [row for item in listed for row in (_rows_of_article(item) if _is_article(item) else [item])]
+    return [row for item in listed for row in _rows_of_item(item)]
 
 
-def _is_article(item: object) -> bool:
-    """Whether it is an article of SQuAD."""
-    return isinstance(item, Mapping) and isinstance(item.get("paragraphs"), list)
-
-
-def _rows_of_article(article: Mapping[str, Any]) -> Iterator[Any]:
-    for paragraph in article["paragraphs"]:
+def _rows_of_item(item: Any) -> Iterator[Any]:
+    """The rows of an article of SQuAD; of anything else, the item itself."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("paragraphs"), list):
+        yield item
+        return
+    for paragraph in item["paragraphs"]:
         asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
-        for item in asked if isinstance(asked, list) else [paragraph]:
-            is_question = isinstance(item, Mapping) and item is not paragraph
-            yield {"context": paragraph.get("context"), **item} if is_question else item
+        for row in asked if isinstance(asked, list) else [paragraph]:
+            is_question = isinstance(row, Mapping) and row is not paragraph
+            yield {"context": paragraph.get("context"), **row} if is_question else row
 
 
 def _json(path: Path, content: bytes) -> list[Any]:

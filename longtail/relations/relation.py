@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,11 @@ def fill(template: str, subject: str) -> str:
     """`template` with `subject` in the place of its one `[subj]`. A label that looks like a template stays as it is."""
     before, after = template.split(SUBJECT)
     return before + subject + after
+
+
+def enumerate_names(names: Sequence[str]) -> str:
+    """`a`; `a and b`; `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 @functools.cache

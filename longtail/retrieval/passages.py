@@ -13,7 +13,7 @@ from longtail.imports.formats.collections.cirrus_search import read_articles
 from longtail.methods import VERBALISED
 from longtail.parsing.line_files import RejectedRows
 from longtail.questions.build import one_line
-from longtail.relations.relation import Relation, content_of
+from longtail.relations.relation import Relation, content_of, enumerate_names
 from longtail.retrieval.collections import collect_passages
 from longtail.retrieval.splitting import passage_row, passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -47,11 +47,6 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     statements = content_of(study.relations, "name", "statement")
     stamp = fingerprint(VERBALISED, inputs, code, statements, *entity_files_slice(study))
     return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
-
-
-def enumerate_names(labels: Sequence[str]) -> str:
-    """`a`; `a and b`; `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
 def verbalise(relations: Sequence[Relation], subject: str, objects: Mapping[str, Sequence[str]]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
-import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -113,7 +111,6 @@ class SandboxServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._http.shutdown()
-        self._http.close_connections()
         self._http.server_close()
         self._thread.join()
         self.content.close()
@@ -149,26 +146,7 @@ class _HttpServer(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], sandbox: SandboxServer) -> None:
         self.sandbox = sandbox
-        self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
         super().__init__(address, sandbox.handler())
-
-    @contextlib.contextmanager
-    def connection(self, peer: socket.socket) -> Iterator[None]:
-        with self._lock:
-            self._connections.add(peer)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._connections.discard(peer)
-
-    def close_connections(self) -> None:
-        """End the connections that clients keep alive, so that no thread outlives the server."""
-        with self._lock:
-            for peer in self._connections:
-                with contextlib.suppress(OSError):
-                    peer.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         error = sys.exc_info()[1]
@@ -182,10 +160,6 @@ class Handler(BaseHTTPRequestHandler):
     server: _HttpServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # avoids a wait for the client's delayed acknowledgement
-
-    def handle(self) -> None:
-        with self.server.connection(self.connection):
-            super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
         _LOG.debug(format, *args)

@@ -8,17 +8,19 @@ forbids it.
 A link in the graph names an earlier title of an article. Some articles were moved to another title since then. The old
 title redirects to the new one, and the views up to the month of the move are under the old title. As in Wikimedia's
 counts, a reader who follows a redirect counts for the redirect's own title, in addition to the article's.
+
+An article is a few plain sentences that state every fact of their subject. The first sentence names the subject; later
+sentences mostly use pronouns, as in encyclopaedias.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from longtail.errors import LongtailError
-from longtail.relations.relation import SOURCE_SET, Relation, relation_set
-from longtail.sandbox.articles import Article, article_text
+from longtail.relations.relation import SOURCE_SET, Relation, enumerate_names, relation_set
 from longtail.sandbox.labels import Labels, skewed
 from longtail.sandbox.population import CLOSED_SETS, NAMESAKE, Permutation, Population, mix, uniform
 
@@ -378,3 +380,87 @@ class Pages:
         """The redirects to the article at `title`."""
         entity = self.entity(title)
         return self.redirects(entity) if entity and self.title(entity) == title else ()
+
+
+@dataclass(frozen=True)
+class Article:
+    """One article: `title` is unique in its world, `text` is a few sentences, mostly under 100 words."""
+
+    title: str
+    text: str
+
+
+# {s} subject, {p} its possessive, {m} its object form, {o} the object's label.
+_CLAUSES: dict[str, tuple[str, ...]] = {
+    "occupation": ("{s} worked as {a} {o}", "{p} occupation was {a} {o}", "{s} became known as {a} {o}"),
+    "place of birth": ("{s} was born in {o}", "{p} birthplace is {o}", "{s} came into the world in {o}"),
+    "father": ("{p} father is {o}", "{o} is {p} father", "{s} is the child of a father named {o}"),
+    "mother": ("{p} mother is {o}", "{o} is {p} mother", "{s} is the child of a mother named {o}"),
+    "religion": ("{s} follows {o}", "{p} religion is {o}", "{s} belongs to {o}"),
+    "sport": ("{s} competes in {o}", "{p} sport is {o}", "{s} took up {o} early"),
+    "genre": ("{p} genre is {o}", "{s} belongs to the genre {o}", "{s} is a work of {o}"),
+    "director": ("{s} was directed by {o}", "{o} directed {m}", "{p} director was {o}"),
+    "producer": ("{s} was produced by {o}", "{o} produced {m}", "{p} producer was {o}"),
+    "screenwriter": ("{p} screenplay was written by {o}", "{o} wrote {p} script", "{p} screenwriter was {o}"),
+    "composer": ("{p} music was composed by {o}", "{o} composed {p} music", "{p} composer was {o}"),
+    "author": ("{s} was written by {o}", "{o} wrote {m}", "{p} author is {o}"),
+    "country": ("{s} is in {o}", "{s} lies in {o}", "{p} country is {o}"),
+    "capital of": ("{s} is the capital of {o}", "{s} serves as the capital of {o}", "{s} is the seat of {o}"),
+    "capital": ("{p} capital is {o}", "{o} is {p} capital", "{s} has {o} as its capital"),
+    "color": ("{p} color is {o}", "{s} is {o}", "{p} flowers are {o}"),
+}
+
+_FILLERS: dict[str, tuple[str, ...]] = {
+    "person": ("{s} kept a diary from {year} on", "{s} moved house in {year}"),
+    "film": ("{s} runs for {number} minutes", "{s} was first shown in {year}"),
+    "book": ("{s} has {number} pages", "{s} was first printed in {year}"),
+    "city": ("{s} has {number} streets", "{s} was first mentioned in {year}"),
+    "region": ("{s} has {number} villages", "{p} borders were drawn in {year}"),
+    "cultivar": ("{s} grows to {number} centimetres", "{s} was first grown in {year}"),
+}
+
+
+def article_text(
+    label: str,
+    kind: str,
+    is_female: bool,
+    facts: Sequence[tuple[str, Sequence[str]]],
+    draw: int,
+    noun: str | None = None,
+) -> str:
+    """Three to five sentences on `label`; `facts` are (relation name, object labels).
+
+    `draw` decides the wording; `noun` names what the subject is, if its kind alone does not.
+    """
+    noun = noun or ("garden flower" if kind == "cultivar" else kind)
+    name = {"s": label, "p": f"{label}'s", "m": label}
+    pronoun = {"s": "she", "p": "her", "m": "her"} if is_female else {"s": "he", "p": "his", "m": "him"}
+    if kind != "person":
+        pronoun = {"s": "it", "p": "its", "m": "it"}
+    sentences = [f"{label} is {_article(noun)} {noun}"]
+    clauses = [
+        _clause(relation, objects, name if mix(draw, place, 1) % 4 == 0 else pronoun, mix(draw, place, 2))
+        for place, (relation, objects) in enumerate(facts)
+    ]
+    if kind in _FILLERS and len(facts) < 4:
+        filler = _FILLERS[kind][mix(draw, 3) % 2]
+        clauses.insert(
+            mix(draw, 4) % (len(clauses) + 1),
+            filler.format(**pronoun, year=1900 + mix(draw, 5) % 110, number=20 + mix(draw, 6) % 400),
+        )
+    if kind not in _FILLERS:
+        clauses = ["it is known in many countries", "many people care about it"]
+    step = 2 if len(clauses) > 4 else 1
+    for start in range(0, len(clauses), step):
+        sentence = " and ".join(clauses[start : start + step])
+        sentences.append(sentence[0].upper() + sentence[1:])
+    return " ".join(f"{sentence}." for sentence in sentences)
+
+
+def _clause(relation: str, objects: Sequence[str], words: Mapping[str, str], draw: int) -> str:
+    shapes = _CLAUSES[relation]
+    return shapes[draw % len(shapes)].format(**words, o=enumerate_names(objects), a=_article(objects[0]))
+
+
+def _article(word: str) -> str:
+    return "an" if word[0].lower() in "aeiou" else "a"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from longtail.transfer.http import Clock, is_loopback
 
-_STATE = struct.Struct("<ddqd")
+_STATE = struct.Struct("<ddq")
 _FARTHEST_TURN_S = 600.0
 _LONGEST_PAUSE_S = 7 * 86_400.0
 _LOOK_AGAIN_S = 0.02
@@ -60,12 +60,11 @@ class LongPauseError(Exception):
 
 @dataclass
 class _State:
-    """The earliest next start, end and beginning of the pause, in seconds of the limiter's clock; refusals in a row."""
+    """The earliest next start and the end of the pause, in seconds of the limiter's clock; refusals in a row."""
 
     next_start: float = 0.0
     paused_until: float = 0.0
     refusals: int = 0
-    paused_at: float = 0.0
 
 
 class Limiter:
@@ -97,10 +96,7 @@ class Limiter:
     def pause(self, seconds: float) -> None:
         """Let no request start for `seconds` from now, a week at most."""
         with self._state() as state:
-            now = self._now()
-            until = now + min(seconds, _LONGEST_PAUSE_S)
-            if until > state.paused_until:
-                state.paused_at, state.paused_until = now, until
+            state.paused_until = max(state.paused_until, self._now() + min(seconds, _LONGEST_PAUSE_S))
 
     def pause_left_s(self) -> float:
         """How many seconds remain of the pause that a service asked for."""
@@ -141,8 +137,8 @@ class Limiter:
 class SharedLimiter(Limiter):
     """A limiter of all processes that name the same `folder` and `quota`.
 
-    The state is in seconds of the wall clock, which all processes share. Where the clock was set back behind its
-    beginning, a pause begins anew, and no wait becomes longer.
+    The state is in seconds of the wall clock, which all processes share. What is farther away than any pause or turn may
+    be, since the clock was set back, does not count.
     """
 
     def __init__(
@@ -194,10 +190,8 @@ class SharedLimiter(Limiter):
             return _State()
         state = _State(*_STATE.unpack(data))
         now = self._now()
-        if now < state.paused_at:  # the clock was set back
-            state.paused_at, state.paused_until = now, now + state.paused_until - state.paused_at
-        if not now < state.paused_until <= now + _LONGEST_PAUSE_S:  # it has ended, or cannot be
-            state.paused_at = state.paused_until = 0.0
+        if state.paused_until > now + _LONGEST_PAUSE_S:
+            state.paused_until = 0.0
         if state.next_start > max(now, state.paused_until) + _FARTHEST_TURN_S:
             state.next_start = now
         return state

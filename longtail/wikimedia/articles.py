@@ -14,7 +14,6 @@ import calendar
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -209,7 +208,8 @@ def per_article_url(
     """The request for whole months: spaces become underscores; all characters but letters, digits and `_.-~` are
     quoted."""
     article = quote(title.replace(" ", "_"), safe="")
-    start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
+    last_day = calendar.monthrange(int(last_month[:4]), int(last_month[5:7]))[1]
+    start, end = f"{first_month.replace('-', '')}0100", f"{last_month.replace('-', '')}{last_day}00"
     return f"{page_views_url}/{_PROJECT}/{_ACCESS}/{_AGENTS[agent]}/{article}/monthly/{start}/{end}"
 
 
@@ -227,8 +227,3 @@ def _views(url: str, document: Any) -> Mapping[str, int]:
         raise SourceError(
             f"{PAGE_VIEW_API.name} at {url}: answered JSON without items, timestamps and views"
         ) from None
-
-
-def _last_day(month: str) -> date:
-    year, number = int(month[:4]), int(month[5:7])
-    return date(year, number, calendar.monthrange(year, number)[1])

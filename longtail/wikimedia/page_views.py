@@ -1,4 +1,8 @@
-"""Lake table page_views: the monthly page views of a study's entities, from the API or from the monthly dumps."""
+"""Monthly page views, from the API or from the monthly dumps: lake tables page_views and reference_page_views.
+
+The former has the study's entities, the latter the articles in reference questions that are no entity of the lake.
+Missing is not zero.
+"""
 
 from __future__ import annotations
 
@@ -125,22 +129,6 @@ def _of_dump(
     return MonthViews("dump", _add(articles, read.views), read.rejected.list_rows(), notes)
 
 
-def add_origin(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
-    """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
-    is_asked, is_sum = popularity.redirects != "ignore", popularity.redirects == "sum"
-    where = [one.title if is_asked and one.exists else None for one in articles]
-    added = [len(one.counted) - 1 if is_sum else None for one in articles]
-    rows = add_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
-    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
-    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
-
-
-def add_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
-    """The rows of titles with their views in a month."""
-    rows = add_constants(titles, month=month, source=source, views_from=views.origin)
-    return rows.append_column("views", pa.array(views.by_title, pa.int64()))
-
-
 def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
     """What decides a month's page views of `n_articles` given articles, for any stage that fetches them."""
     source, popularity = study.source, study.popularity
@@ -158,46 +146,45 @@ def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
 def ingest_page_view_months(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
-    """Write partitions of table page_views. Several months cost no more requests than one: a request covers all
-    months.
+    """Write partitions of table page_views, each one month (YYYY-MM), with one row per entity with an article.
 
-    Each partition is one month (YYYY-MM), with one row per entity with an article. Errors: `SourceError` for an
-    incomplete month, a live month without any views, or a source without page views; `LakeError` without entities.
+    Several months cost no more requests than one: a request covers all months. Without articles the partitions are
+    empty, and no request is sent. Errors: `SourceError` for an incomplete month, a live month without any views, or a
+    source without page views; `LakeError` without entities.
     """
-    check_months(study, months, today or datetime.now(UTC).date())
-    if not lake.partitions("entities"):
-        lake.read("entities")  # raises the error that names what is missing
-    articles = _articles(study, lake)
-    asked = articles.to_pylist()
-    # Only titles, not the whole table: a changed label or site link count must not cause a new download of all views.
-    stamps = {
-        month: fingerprint("page_views", month, asked, page_views_slice(study, month, len(asked)))
-        for month in months
-    }
-    named = articles.select(["entity_id", "article_title"])
-    return materialise_months(
-        study,
-        lake,
-        "page_views",
-        stamps,
-        lambda stale, stage: fetch_months(study, "page_views", named, stale, stage, log),
-    )
+    return _ingest(study, lake, "page_views", _articles, months, log, today)
 
 
-def materialise_months(
+def ingest_reference_page_views(
+    study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
+) -> list[Outcome]:
+    """Write partitions of table reference_page_views, with one row per article. Else as `ingest_page_view_months`."""
+    return _ingest(study, lake, "reference_page_views", _reference_articles, months, log, today)
+
+
+def _ingest(
     study: Study,
     lake: Lake,
     table: str,
-    stamps: Mapping[str, str],
-    fetch: Callable[[Sequence[str], str], Mapping[str, Computed]],
+    read_articles: Callable[[Study, Lake], pa.Table],
+    months: Sequence[str],
+    log: logging.Logger,
+    today: date | None,
 ) -> list[Outcome]:
-    """Keep the months whose fingerprint in `stamps` is current; fetch the others together, as one stage.
-
-    `fetch` receives the stale months and the stage's fingerprint, and returns what it computed for each month.
-    """
+    """Keep the months whose fingerprint is current; fetch the others together, as one stage."""
+    check_months(study, months, today or datetime.now(UTC).date())
+    articles = read_articles(study, lake)
+    # Only titles, not the whole table: a changed label or site link count must not cause a new download of all views.
+    asked = articles.to_pylist()
+    stamps = {
+        month: fingerprint(table, month, asked, page_views_slice(study, month, len(asked)))
+        for month in months
+    }
     stale = [month for month, stamp in stamps.items() if not lake.current(table, stamp, month)]
     stage = fingerprint(table, [stamps[month] for month in stale])
-    computed = fetch(stale, stage) if stale else {}
+    computed: Mapping[str, Computed] = {month: Computed([], notes={"articles": 0}) for month in stale}
+    if asked and stale:
+        computed = _fetch_months(study, table, articles, stale, stage, log)
     outcomes = [
         lake.materialise(table, stamp, partial(computed.__getitem__, month), month)
         for month, stamp in stamps.items()
@@ -206,17 +193,30 @@ def materialise_months(
     return outcomes
 
 
+def _reference_articles(study: Study, lake: Lake) -> pa.Table:
+    """The titles that reference questions are linked to and that no entity of the lake has."""
+    titles: list[str] = []
+    if study.reference_questions:
+        rows = lake.read("reference_mentions", columns=["entity_id", "article_title"]).to_pylist()
+        titles = sorted(
+            {row["article_title"] for row in rows if row["article_title"] and not row["entity_id"]}
+        )
+    return pa.table({"article_title": pa.array(titles, pa.string())})
+
+
 def _articles(study: Study, lake: Lake) -> pa.Table:
     """Entities with an article that the study asks about; facts outside the sample need no page views."""
+    if not lake.partitions("entities"):
+        lake.read("entities")  # raises the error that names what is missing
     entities = lake.read_all("entities", columns=["entity_id", "article_title"])
     asked = asked_entities(study, lake)
     wanted = pc.is_valid(entities["article_title"])
     if asked is not None:
         wanted = pc.and_(wanted, pc.is_in(entities["entity_id"], value_set=asked))
-    return entities.filter(wanted)
+    return entities.filter(wanted).select(["entity_id", "article_title"])
 
 
-def fetch_months(
+def _fetch_months(
     study: Study, table: str, named: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
     """For each month: the rows of `named` (which has `article_title`) with their views, and counts.
@@ -229,13 +229,24 @@ def fetch_months(
         found = fetch_views(study, services, articles, months, log)
         # The sandbox counts without delay: a month without views there is correct.
         source = "wikimedia" if services.label == "wikidata" else services.label
-    counted = add_origin(named, articles, study.popularity)
+    redirects = study.popularity.redirects
+    resolved = [article.title if redirects != "ignore" and article.exists else None for article in articles]
+    of_all = add_constants(named, redirects=redirects, agent=study.popularity.agent)
+    of_all = of_all.append_column("resolved_title", pa.array(resolved, pa.string()))
+    n_redirects = [len(article.counted) - 1 if redirects == "sum" else None for article in articles]
+    of_all = of_all.append_column("n_redirects", pa.array(n_redirects, pa.int32()))
+    moves = {
+        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
+        "without_page": sum(not article.exists for article in articles),
+        "redirects_added": sum(len(article.counted) - 1 for article in articles),
+    }
     computed = {}
     for month in months:
         views = found[month]
-        rows = add_views(counted, month, source, views)
+        rows = add_constants(of_all, month=month, source=source, views_from=views.origin)
+        rows = rows.append_column("views", pa.array(views.by_title, pa.int64()))
         notes = {"articles": len(rows), "missing": rows["views"].null_count}
-        notes |= {**_count_moves(titles, articles), **views.notes}
+        notes |= {**{name: n for name, n in moves.items() if n}, **views.notes}
         if source == "wikimedia" and titles and notes["missing"] == len(rows):
             raise SourceError(
                 f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
@@ -243,16 +254,6 @@ def fetch_months(
             )
         computed[month] = Computed(rows, views.rejected, notes)
     return computed
-
-
-def _count_moves(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
-    """Counts for people; only counts that exist."""
-    counts = {
-        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
-        "without_page": sum(not article.exists for article in articles),
-        "redirects_added": sum(len(article.counted) - 1 for article in articles),
-    }
-    return {name: n for name, n in counts.items() if n}
 
 
 def check_months(study: Study, months: Sequence[str], today: date) -> None:

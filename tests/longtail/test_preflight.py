@@ -241,16 +241,14 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
         ("counts", "", '[{"subject": "Oslo", "n": 1}]', {}, "no column has a usual name of count"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("is_packed", [False, True])
 def test_a_column_that_is_missing_is_told_before_anything_runs(
-    study: Study, kind: str, format_: str, content: str, options: dict[str, Any], words: str, is_packed: bool
+    study: Study, kind: str, format_: str, content: str, options: dict[str, Any], words: str
 ) -> None:
     path = study.path.parent / "file"
-    path.write_text(content)
     if content == "parquet":
         pq.write_table(pa.table({"quest": ["a"], "answer": [["b"]]}), path)
-    elif is_packed:
-        path.write_bytes(bz2.compress(path.read_bytes()))
+    else:
+        path.write_bytes(bz2.compress(content.encode()))
     found = misses(declaring(study, kind, {"format": format_, "path": "file", **options}))
     assert len(found) == 1, found
     assert f"{path}: {words}" in found[0]
@@ -304,7 +302,7 @@ def test_a_table_of_questions_is_read_to_its_end_before_anything_runs(study: Stu
 
 @pytest.mark.parametrize(("end", "is_there"), [("broken\n", False), ('{"rare": 1}\n', True)])
 def test_a_column_may_stand_in_the_last_row_of_answers_alone(study: Study, end: str, is_there: bool) -> None:
-    rows = ('{"id": "a", "prediction": "' + "x" * 20_000 + '"}\n') * 20
+    rows = '{"id": "a", "prediction": "x"}\n' * 500
     (study.path.parent / "file").write_text(rows + end)
     options = {"columns": {"is_correct": "rare"}}
     lines = misses(declaring(study, "answers", {"format": "table", "path": "file", **options}))

@@ -44,7 +44,6 @@ from longtail.questions.build import build_paraphrases, build_questions, describ
 from longtail.questions.counts import count_questions
 from longtail.questions.sampling import measure_frequencies, sample_facts
 from longtail.reference.linking import describe_linking, import_reference_questions, link_reference_questions
-from longtail.reference.page_views import ingest_reference_page_views
 from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.collections import write_beside
@@ -82,7 +81,7 @@ from longtail.warehouse import build
 from longtail.warehouse.build import warehouse_inputs
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_view_dump import file_name
-from longtail.wikimedia.page_views import ingest_page_view_months
+from longtail.wikimedia.page_views import ingest_page_view_months, ingest_reference_page_views
 from tests.longtail.imports.test_pararel import CAPITALS
 from tests.longtail.imports.test_pararel import write as write_pararel
 

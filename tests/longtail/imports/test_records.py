@@ -282,14 +282,6 @@ def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(
     assert "1 cells have several lines that look like rows, the first in line 2" in caplog.text
 
 
-def test_what_decides_may_stand_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "_BEGINNING", 10)
-    path = written(tmp_path / "file.tsv", "a\tb\n" + "1\tx\n" * 9 + '2\t"y" is\n3\t"z\n4\tw\n')
-    found, rejected = rows(path, delimiter="\t")
-    assert [row["b"] for row in found[9:]] == ['"y" is', '"z', "w"]
-    assert rejected.rows == []
-
-
 def test_a_long_row_that_was_shortened_is_never_read(tmp_path: Path) -> None:
     """Each of its cells that are left is short enough."""
     part = b"x" * (LONGEST_FIELD - 50_000)
@@ -321,6 +313,12 @@ def test_an_overlong_json_line_is_put_aside(tmp_path: Path) -> None:
     rejected = RejectedRows(path.name)
     assert list(read_json_lines(path, rejected)) == [(2, {"a": 1})]
     assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
+
+
+def test_json_lines_in_utf_16_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", '{"a": 1}\n'.encode("utf-16"))
+    with pytest.raises(SourceError, match="is not UTF-8 but looks like UTF-16"):
+        list(read_json_lines(path, RejectedRows(path.name)))
 
 
 def test_json_lines_by_number(tmp_path: Path) -> None:

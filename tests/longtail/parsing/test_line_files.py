@@ -33,6 +33,8 @@ FORMATS: dict[str, Callable[..., bytes]] = {
     "bzip2 of one stream": bz2.compress,
     "bzip2 of many streams": _multi_stream,
 }
+BZIP2 = ("bzip2 of one stream", "bzip2 of many streams")
+"""The formats that several threads read."""
 
 
 def _read(dump: DumpFile, log) -> bytes:
@@ -45,8 +47,9 @@ def _read(dump: DumpFile, log) -> bytes:
     return whole
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "threads"), [*((name, 1) for name in FORMATS), *((name, 2) for name in BZIP2)]
+)
 def test_the_lines_are_the_same_with_any_compression(tmp_path: Path, log, name: str, threads: int) -> None:
     path = tmp_path / "no telling suffix"
     path.write_bytes(FORMATS[name](TEXT))
@@ -54,8 +57,9 @@ def test_the_lines_are_the_same_with_any_compression(tmp_path: Path, log, name: 
     assert _read(dump, log) == TEXT
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "plain"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "threads"), [*((name, 1) for name in [*FORMATS][1:]), *((name, 2) for name in BZIP2)]
+)
 def test_a_truncated_file_is_named(tmp_path: Path, log, name: str, threads: int) -> None:
     whole = FORMATS[name](SHORT, 1)
     near_the_end = [len(whole) - back for back in (1, 2, 4, 9, 10, 11, 12, 40)]
@@ -72,7 +76,7 @@ def _check_a_cut(folder: Path, log, whole: bytes, end: int, threads: int) -> Non
         _read(DumpFile(path, threads=threads), log)
 
 
-@pytest.mark.parametrize("name", ["bzip2 of one stream", "bzip2 of many streams"])
+@pytest.mark.parametrize("name", BZIP2)
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_file_with_a_damaged_block_is_refused(
@@ -117,7 +121,7 @@ def test_awkward_files(tmp_path: Path, log) -> None:
     assert list(DumpFile(path).chunks(log)) == []
     path.write_bytes(b"\xef\xbb\xbfone\n")
     assert _read(DumpFile(path), log) == b"one\n"
-    path.write_bytes(bz2.compress(b"x" * (45 << 20) + b"\n"))
+    path.write_bytes(gzip.compress(b"x" * (45 << 20) + b"\n", 1))
     with pytest.raises(SourceError, match="line 1 is longer than 32 MiB"):
         list(DumpFile(path).chunks(log))
 

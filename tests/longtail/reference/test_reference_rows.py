@@ -19,9 +19,9 @@ from longtail.reference.linking import (
     link_reference_questions,
     read_nq_open,
 )
-from longtail.reference.page_views import ingest_reference_page_views
 from longtail.reference.service import Annotation
 from longtail.sandbox.world import World
+from longtail.wikimedia.page_views import ingest_reference_page_views
 from tests.longtail.reference.conftest import LOG, MONTHS, Make
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.errors import LakeError
-from longtail.retrieval.passages import build_passages, enumerate_names
+from longtail.relations.relation import enumerate_names
+from longtail.retrieval.passages import build_passages
 from longtail.retrieval.splitting import PASSAGE_WORDS, TAIL_WORDS, passages_of, sentences_of
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake

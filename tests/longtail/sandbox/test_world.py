@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import re
 from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import LongtailError
-from longtail.sandbox.dumps import triple_lines
+from longtail.sandbox.dumps import page_view_lines, triple_lines, truthy_lines
 from longtail.sandbox.population import Permutation
 from longtail.sandbox.world import Pages, World
 
@@ -86,3 +90,21 @@ def test_permutations_go_back_and_forth(size: int, key: int) -> None:
     places = range(0, size, max(1, size // 50))
     assert [permutation.backward(permutation.forward(place)) for place in places] == list(places)
     assert all(0 <= permutation.forward(place) < size for place in places)
+
+
+def test_large_bzip2_files_have_many_streams(tmp_path: Path) -> None:
+    path = write_dump(truthy_lines(World(0, 140)), tmp_path / "facts.nt.bz2")
+    data = path.read_bytes()
+    assert len(re.findall(rb"BZh91AY&SY", data)) > 1
+    assert len(bz2.decompress(data)) > 900_000
+
+
+def test_page_view_lines_have_the_real_shape() -> None:
+    line = re.compile(r"[a-z.]+ \S+ (\d+|null) (desktop|mobile-web|mobile-app) \d+ ([A-Z]\d+)+\n")
+    lines = list(page_view_lines(World(seed=4, facts_per_relation=30), "2026-03"))
+    assert [text for text in lines if not line.fullmatch(text)] == []
+    projects = [text.split(" ", 1)[0] for text in lines]
+    assert projects == sorted(projects)
+    assert {"en.wikipedia", "en.wikipedia.m", "de.wikipedia"} <= set(projects)
+    days = [sum(map(int, re.findall(r"[A-Z](\d+)", text.split()[5]))) for text in lines]
+    assert days == [int(text.split()[4]) for text in lines]

@@ -31,10 +31,6 @@ from tests.synced import renames_on_disk
 PLAIN = f"{TRUTHY}"  # several pieces, so that a fault cuts it in the middle
 
 
-def _whole(world: World, suffix: str = "") -> bytes:
-    return b"".join(compress(truthy_lines(world), suffix))
-
-
 def _part(target: Path) -> Path:
     return target.parent / ".parts" / target.name
 
@@ -44,9 +40,13 @@ def large_world() -> World:
     return World(seed=4, facts_per_relation=300)
 
 
-def test_a_download_resumes_where_it_broke_off(large_world, client, log, tmp_path, caplog) -> None:
+@pytest.fixture(scope="module")
+def whole(large_world: World) -> bytes:
+    return b"".join(compress(truthy_lines(large_world), ""))
+
+
+def test_a_download_resumes_where_it_broke_off(large_world, whole, client, log, tmp_path, caplog) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
-    whole = _whole(large_world)
     assert len(whole) > 2_000_000
     with FaultyServer(large_world) as server:
         server.faults.add(
@@ -61,7 +61,7 @@ def test_a_download_resumes_where_it_broke_off(large_world, client, log, tmp_pat
 
 
 def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
-    large_world, client, log, tmp_path, caplog
+    large_world, whole, client, log, tmp_path, caplog
 ) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
     with FaultyServer(large_world) as server:
@@ -72,11 +72,11 @@ def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
             download_dump(client, url, target, log)
     assert not target.exists()
     kept = _part(target).stat().st_size
-    assert 0 < kept < len(_whole(large_world))
+    assert 0 < kept < len(whole)
     with FaultyServer(large_world, port), caplog.at_level(logging.INFO):
         download_dump(client, url, target, log)
     assert f"{kept:,} bytes are there already, resuming after them" in caplog.text
-    assert target.read_bytes() == _whole(large_world)
+    assert target.read_bytes() == whole
 
 
 class _Scripted(BaseHTTPRequestHandler):

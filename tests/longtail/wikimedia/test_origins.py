@@ -5,14 +5,19 @@ from __future__ import annotations
 import bz2
 import gzip
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError, StudyError
+from longtail.imports.formats.collections.cirrus_search import read_articles
+from longtail.parsing.line_files import RejectedRows
 from longtail.sandbox.dumps import literal, truthy_lines
+from longtail.sandbox.services import DUMP
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
+from longtail.transfer.downloads import download_dump
 from longtail.wikimedia import page_views as views
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months, views_origin
@@ -159,3 +164,11 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
         make_study(source, measure="sitelinks")
+
+
+def test_articles_equal_the_world(world, server, client, log, tmp_path: Path) -> None:
+    path = download_dump(client, server.base_url + DUMP, tmp_path / "cache" / "dump.json.gz", log)
+    rejected = RejectedRows("dump")
+    articles = [(article.entity_id, article.title, article.text) for article in read_articles(path, rejected)]
+    assert articles == [(entity_id, article.title, article.text) for entity_id, article in world.articles()]
+    assert rejected.rows == []

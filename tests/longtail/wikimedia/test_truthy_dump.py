@@ -11,6 +11,7 @@ from longtail.errors import SourceError
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.relations.relation import relation_set
 from longtail.sandbox.dumps import SUFFIXES, triple_lines, truthy_lines
+from longtail.wikimedia import truthy_dump
 from longtail.wikimedia.truthy_dump import EntityTerms, read_statements, read_terms
 
 WD = "http://www.wikidata.org/entity/"
@@ -216,14 +217,15 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
     [
         ["<!DOCTYPE html>", "<html>", "<head><title>404 Not Found</title></head>", "</html>"],
         ['{"entities": [', "]}"],
-        ["en.wikipedia Ada 1 desktop 5 A5"] * 150_000,
+        ["en.wikipedia Ada 1 desktop 5 A5"] * 1_500,
         ["# comment", ""],
         [],
     ],
     ids=["web page", "JSON", "page views", "comments", "empty"],
 )
-def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, lines: list[str]) -> None:
+def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, monkeypatch, lines: list[str]) -> None:
     """Also if the file is long: the reader does not wait for the end of a wrong file."""
+    monkeypatch.setattr(truthy_dump, "_SURELY_NO_DUMP", 1_000)
     dump = _dump(tmp_path / "dump", *lines)
     with pytest.raises(SourceError, match="holds no triple"):
         read_statements(dump, ["P19"], RejectedRows(), log)

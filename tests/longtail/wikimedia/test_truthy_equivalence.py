@@ -98,7 +98,7 @@ def _written(folder: Path, lines: list[bytes]) -> Path:
     return path
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(lines=_dumps, block=_blocks)
 def test_statements(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f"<{WD}Q2> <{WDT}P31> <{WD}Q5> .".encode()]
@@ -128,7 +128,7 @@ def test_statements(tmp_path_factory, lines: list[bytes], block: int) -> None:
     assert all(_strictly(lines[number - 1]) is None for number in broken)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(lines=_dumps, block=_blocks)
 def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f'<{WD}Q2> <{LABEL}> "somebody"@en .'.encode()]

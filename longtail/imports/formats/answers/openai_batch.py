@@ -231,7 +231,6 @@ def _files(place: Path, declared: Results) -> list[Path]:
 
 
 def _find_beside(value: Any, reading: Reading) -> Path:
-    """A file beside the results, relative to the study file."""
     return reading.path.parent / Path(read_text(value)).expanduser()
 
 

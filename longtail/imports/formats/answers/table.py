@@ -78,6 +78,8 @@ _LOGS = (
     ({"samples", "eval"}, "a log of Inspect", "inspect"),
 )
 """Keys of logs, what they are, and the format that reads them."""
+_BEGINNING = 200
+"""Rows of a file that are looked at before a run; the import reads all of them."""
 _ERROR = "the request ended in an error"
 _LOG = logging.getLogger(__name__)
 
@@ -94,7 +96,8 @@ def read_answers(
     table = _rows(path, declared, rejected)
     for line in table.says:
         _LOG.info("%s: %s", path.name, line)
-    answers, joined, values = [], _Joined(declared, questions), _Values(path, table.columns)
+    answers, joined = [], _Joined(declared, questions)
+    values = OptionalValues(path, partial(_advise, table.columns))
     for row in _chosen(path, declared, list(table.rows)):
         try:
             question_id, said = joined.question_id(row), _text(row, is_typed=table.is_typed)
@@ -113,7 +116,7 @@ def read_answers(
     return answers, rejected.list_rows()
 
 
-def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+def _rows(path: Path, declared: Results, rejected: RejectedRows, most: int | None = None) -> Rows:
     if path.suffix == ".eval" and not dict(declared.option("columns")).get("prediction"):
         _refuse_log(path, {"samples", "eval"})
     table = read_table(
@@ -124,6 +127,7 @@ def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
         rejected,
         quoting=declared.option("quoting"),
         only=declared.option("rows"),
+        most=most,
     )
     if not {"id", "question"} & {*table.columns}:
         raise SourceError(
@@ -132,17 +136,10 @@ def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
     return table
 
 
-class _Values(OptionalValues):
-    """Counts what cannot be read, and says why, and how a study leaves a column out."""
-
-    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        super().__init__(path, self._say)
-        self._meanings = {column: meaning for meaning, column in columns.items()}
-        self.reasons: dict[str, str] = {}
-
-    def _say(self, column: str, _values: Sequence[str]) -> str:
-        out = f"columns: {{{self._meanings.get(column, column)}: null}}"
-        return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
+def _advise(columns: Mapping[str, str], column: str, _values: Sequence[str], reason: str) -> str:
+    """What to write in the study about values of a column that cannot be read."""
+    meaning = next((meaning for meaning, name in columns.items() if name == column), column)
+    return f"{reason}; correct them, or leave the column out: columns: {{{meaning}: null}}"
 
 
 def _name_columns(path: Path, declared: Results, there: Columns) -> Declared:
@@ -167,9 +164,16 @@ def _refuse_log(path: Path, keys_there: Collection[str]) -> None:
 
 
 def _check(path: Path, declared: Results) -> None:
-    """The whole file, since a column may turn out unreadable in its last rows."""
-    table = _rows(path, declared, RejectedRows(path.name, most=0))
-    values = _Values(path, table.columns)
+    """The file's beginning; where that is refused, all of it, since later rows may have what the first ones lack."""
+    try:
+        _check_rows(path, declared, _BEGINNING)
+    except SourceError:
+        _check_rows(path, declared, None)
+
+
+def _check_rows(path: Path, declared: Results, most: int | None) -> None:
+    table = _rows(path, declared, RejectedRows(path.name, most=0), most)
+    values = OptionalValues(path, partial(_advise, table.columns))
     for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
             _answer(path, row, declared, "", {"text": ""}, values)
@@ -202,7 +206,7 @@ def _answer(
     declared: Results,
     question_id: str,
     said: dict[str, Any],
-    values: _Values,
+    values: OptionalValues,
 ) -> ImportedAnswer:
     """Errors: `RefusedError`."""
     unread: dict[str, str] = {}
@@ -215,7 +219,6 @@ def _answer(
                 return read()
             except (RefusedError, ValueError) as error:
                 unread[column] = str(error).removeprefix(f"column {column}: ")
-                values.reasons.setdefault(column, unread[column])
                 raise
 
         return values.read(row.number, column, row.values.get(meaning), parse)

@@ -90,13 +90,7 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     )
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
     content = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
-    chosen_by = [column for column, _ in options["rows"]]
-    marks = [name for name in table.there if name.casefold() == "improper" and name not in chosen_by]
     content.says[:0] = table.says
-    content.says += [
-        f"column {column} marks questions that judges call improper; rows: {{{column}: false}} leaves them out"
-        for column in marks
-    ]
     return content
 
 
@@ -105,7 +99,7 @@ def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading)
 
     Errors: `SourceError` where no row can be used, or more than a tenth of an optional column cannot be read.
     """
-    values = OptionalValues(path, partial(_advice, table.columns))
+    values = OptionalValues(path, partial(_advise, table.columns))
     for row in table.rows:
         try:
             read.add(row, values)
@@ -262,7 +256,7 @@ def _relation(row: Row, meaning: str) -> str | None:
     return name
 
 
-def _advice(columns: Mapping[str, str], column: str, values: Sequence[str]) -> str:
+def _advise(columns: Mapping[str, str], column: str, values: Sequence[str], _reason: str) -> str:
     """What to write in the study about values of a column that cannot be read."""
     meaning = next(meaning for meaning, name in columns.items() if name == column)
     for sign in THOUSANDS if meaning == "popularity" else ():
