@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import math
@@ -15,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -382,13 +380,13 @@ def by_confidence(
 ) -> Router:
     """The router of `bm25` if `signal` is surely better than all others, with thresholds per relation."""
     marts = marts_of(folder, predicts=True)
-    (pair,) = marts.signals
+    (pair,) = marts["signals"]
     policy = {"signal": signal, "threshold_scope": "per_relation"}
     changed = {"predictor_names": predictors, "predictor_means": means, "predictor_deviations": deviations,
                "rule_coefficients": coefficients, "threshold_probability": 0.5}  # fmt: skip
-    rules = [{**row, **policy, **changed} for row in marts.signal_rules[pair]]
-    best = [{**marts.signals[pair][0], **policy, "accuracy": 0.99}]
-    changed_marts = replace(marts, signals={pair: best}, signal_rules={pair: rules})
+    rules = [{**row, **policy, **changed} for row in marts["signal_rules"][pair]]
+    best = [{**marts["signals"][pair][0], **policy, "accuracy": 0.99}]
+    changed_marts = {**marts, "signals": {pair: best}, "signal_rules": {pair: rules}}
     return routers_of(changed_marts, folder / "predicting")[BM25]
 
 
@@ -398,10 +396,10 @@ def test_a_router_by_popularity_ignores_the_measures(predicting: dict[str, Route
 
 def test_of_equally_accurate_signals_the_cheaper_and_simpler_one_is_chosen(tmp_path: Path) -> None:
     marts = marts_of(tmp_path, predicts=True)
-    (pair,) = marts.signals
-    rows = [{**row, "accuracy": 0.9} for row in marts.signals[pair]]
+    (pair,) = marts["signals"]
+    rows = [{**row, "accuracy": 0.9} for row in marts["signals"][pair]]
     rules = [
-        {**marts.signal_rules[pair][0], "signal": row["signal"], "threshold_scope": row["threshold_scope"]}
+        {**marts["signal_rules"][pair][0], "signal": row["signal"], "threshold_scope": row["threshold_scope"]}
         for row in rows
     ]
     assert prediction_fields(rows, rules)["signal"] == "popularity_relation"
@@ -498,13 +496,13 @@ def asked(n: int = 160) -> Row:
 def test_a_router_decides_each_question_as_the_study_counted_it(tmp_path: Path) -> None:
     pairs, marts = asked(), marts_of(tmp_path, predicts=True)
     rules = written(pairs, n_splits=3)["rules"]
-    (pair,) = marts.signals
+    (pair,) = marts["signals"]
     policies = {(row["signal"], row["threshold_scope"]) for row in rules}
     assert {signal for signal, _ in policies} > {"confidence", "popularity_confidence", "consistency", "all"}
     questions = list(zip(*map(pairs.get, FEATURES), strict=True))
     for signal, scope in policies:
-        best = {**marts.signals[pair][0], "signal": signal, "threshold_scope": scope}
-        predicted = dataclasses.replace(marts, signals={pair: [best]}, signal_rules={pair: rules})
+        best = {**marts["signals"][pair][0], "signal": signal, "threshold_scope": scope}
+        predicted = {**marts, "signals": {pair: [best]}, "signal_rules": {pair: rules}}
         router = routers_of(predicted, tmp_path / f"{signal} {scope}")[BM25]
         counts: Counter[tuple[str, bool]] = Counter()
         for popularity, relation, *measures in questions:
