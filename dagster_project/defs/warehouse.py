@@ -323,8 +323,6 @@ def report_metadata(files: ReportFiles, docs: Path) -> dict[str, Any]:
     }
     if docs.exists():
         metadata["docs"] = dg.MetadataValue.path(docs)
-    if "headline" in files.pictures:
-        metadata["headline"] = _image("headline", files.pictures["headline"])
     if files.missing:
         metadata["not_shown"] = dg.MetadataValue.md(
             "\n".join(

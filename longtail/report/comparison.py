@@ -22,7 +22,6 @@ from longtail.report.published import (
     banner,
     in_order,
     legible,
-    open_warehouse,
     read_dimensions,
     select,
     study,
@@ -31,6 +30,7 @@ from longtail.report.report import figures_payload
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
 from longtail.statistics.resampling import seed_of
 from longtail.storage.files import atomic_file
+from longtail.warehouse.publication import open_publication
 
 _KINDS = ("dataset", "prompt", "grounding_prompt", "model", "method", "relation")
 _SETTINGS = """from (unpivot (
@@ -165,7 +165,7 @@ def compare(a: Path, b: Path) -> tuple[Side, Side, dict[str, pa.Table]]:
 
 def _read(published: Path, name: str, memory: duckdb.DuckDBPyConnection) -> Side:
     """Copy what is compared to tables `<name>_<query>` of `memory`."""
-    with open_warehouse(published) as marts:
+    with open_publication(published) as marts:
         for query, sql in _READ.items():
             memory.register(f"{name}_{query}", marts.execute(sql).to_arrow_table())
         return Side(study(marts), banner(marts), read_dimensions(marts))

@@ -200,8 +200,8 @@ _OF_PAIRS = {
     "promises": _PROMISES,
 }  # fmt: skip
 Marts = Mapping[str, Any]
-"""What routers are made from: by the names in `_OF_PAIRS` the rows of each pair of methods, the `models` and `datasets` by
-name, and `popularity`, its measure and months, the same for all datasets."""
+"""What routers are made from: the rows of each pair of methods, by the names in `_OF_PAIRS`; the `models` and `datasets` by
+name; and `popularity`, its measure and months, the same for all datasets."""
 
 
 def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:

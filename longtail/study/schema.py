@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from longtail.listed import about
 from longtail.methods import METHODS
@@ -42,13 +41,6 @@ def schema_text() -> str:
         "title": "A study of Longtail",
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-
-
-def write_schema(folder: Path) -> Path:
-    """Write study.schema.json into a folder. Errors: `OSError`."""
-    path = folder / FILE
-    path.write_text(schema_text(), encoding="utf-8")
-    return path
 
 
 def fill_tables(page: str) -> str:

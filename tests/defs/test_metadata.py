@@ -41,7 +41,7 @@ def files(folder: Path) -> ReportFiles:
         path=report,
         n_bytes=15,
         seconds=1.5,
-        pictures={"scaling": picture, "headline": picture},
+        pictures={"scaling": picture},
         plotted_on={"scaling": "fct_accuracy_by_popularity_level"},
         missing={"sampling": "Not shown: table fct_sampling of this study has no rows."},
         numbers={"accuracy/s/bm25": 0.75, "adaptive_gain/s/bm25": 0.05},
