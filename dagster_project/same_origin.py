@@ -60,14 +60,14 @@ class SmallHeads(HttpToolsProtocol):
         super().on_headers_complete()
 
 
-def _as_text(reason: str, code: int) -> ASGIApp:
-    return PlainTextResponse(f"{reason}\n", code)
-
-
 class SameOrigin:
     """An ASGI application in front of another one, which receives only the requests that obey the rules."""
 
-    def __init__(self, app: ASGIApp, refuse: Callable[[str, int], ASGIApp] = _as_text) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        refuse: Callable[[str, int], ASGIApp] = lambda reason, code: PlainTextResponse(f"{reason}\n", code),
+    ) -> None:
         """`refuse` makes the response to a refused request from the reason and the status code."""
         self._app = app
         self._refuse = refuse

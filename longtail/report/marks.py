@@ -79,19 +79,12 @@ METHODS = series("method", "method")
 MODELS = series("model", "model")
 
 
-def categories(field: str, title: str | None, values: Sequence[str]) -> dict[str, Any]:
-    """A colour per named value of a column."""
-    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
-
-
-def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
-    """A colour per value of an ordered column."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": title,
-        "scale": {"domain": list(values), "range": spread(STEPS, len(values))},
-    }
+def categories(
+    field: str, title: str | None, values: Sequence[str], *, is_ordered: bool = False
+) -> dict[str, Any]:
+    """A colour per named value of a column; of an ordered one, colours in steps."""
+    steps = {"range": spread(STEPS, len(values))} if is_ordered else {}
+    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values), **steps}}
 
 
 def curves(

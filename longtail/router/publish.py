@@ -62,6 +62,7 @@ inner join marts.fct_adaptive_signals as signals
 where signals.is_surely_better
 order by all
 """
+_COUNTED = {"n": "", "n_with": "_with", "n_without": "_without"}
 _HAS_RELATION = ("popularity_relation", "popularity_confidence", "all")
 
 
@@ -115,19 +116,14 @@ def _explain(best: Row) -> str:
 def _prediction_rule(row: Mapping[str, Any]) -> Row:
     rule: Row = {
         "coefficients": row["rule_coefficients"],
-        **{side: _side(row, side) for side in ("below", "above")},
+        **{
+            side: _segment([{name: row[f"n_{side}{part}"] for name, part in _COUNTED.items()}])
+            for side in ("below", "above")
+        },
     }
     if math.isfinite(row["threshold_probability"]):  # else always: every probability is below infinity
         rule["threshold_probability"] = row["threshold_probability"]
     return rule
-
-
-def _side(row: Mapping[str, Any], side: str) -> Row:
-    n = row[f"n_{side}"]
-    return {
-        "n": n,
-        **{f"accuracy_{name}": row[f"n_{side}_{name}"] / n if n else None for name in ("with", "without")},
-    }
 
 
 Row = dict[str, Any]
@@ -200,7 +196,7 @@ _OF_PAIRS = {
     "promises": _PROMISES,
 }  # fmt: skip
 Marts = Mapping[str, Any]
-"""What routers are made from: the rows of each pair of methods, by the names in `_OF_PAIRS`; the `models` and `datasets` by
+"""What routers are made from: the rows of each pair of methods, by the names in `_OF_PAIRS`; `models` and `datasets`, by
 name; and `popularity`, its measure and months, the same for all datasets."""
 
 

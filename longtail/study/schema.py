@@ -5,6 +5,7 @@ A table stands between two marks, `<!-- <name> -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 
@@ -116,10 +117,6 @@ def _row(*cells: str) -> str:
     return "".join(f"| {cell.replace('|', chr(92) + '|')} " if cell else "| " for cell in cells) + "|"
 
 
-def _keys_of(part: type[Part]) -> Callable[[], Iterator[str]]:
-    return lambda: _keys(part)
-
-
 PARTS: dict[str, type[Part]] = {
     "study": Study,
     "source": Source,
@@ -145,7 +142,7 @@ PARTS: dict[str, type[Part]] = {
 }
 """Name of a table of keys → the part that has them."""
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
-    **{name: _keys_of(part) for name, part in PARTS.items()},
+    **{name: functools.partial(_keys, part) for name, part in PARTS.items()},
     "formats": _formats,
     "methods": _methods,
     "retrievers": _retrievers,

@@ -17,9 +17,9 @@ import duckdb
 from longtail.report.figures.memory import ACROSS
 from longtail.report.figures.verdicts import ALL_AUROCS, GAIN
 from longtail.report.published import list_tables, read_dimensions, read_figure
-from longtail.warehouse.publication import open_publication
 from longtail.report.report import png, specification
 from longtail.storage.home import PROJECT_ROOT
+from longtail.warehouse.publication import open_publication
 
 PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
 _UNKNOWN = "– (– to –)"

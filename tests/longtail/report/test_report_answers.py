@@ -18,8 +18,8 @@ import pytest
 from longtail.report import answers
 from longtail.report.answers import LONGEST, write_answers
 from longtail.report.published import read_dimensions
-from longtail.warehouse.publication import open_publication
 from longtail.report.report import head
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.browser import element, press, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
 from tests.longtail.report.test_report_browser import MARKUP

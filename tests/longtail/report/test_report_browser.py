@@ -16,8 +16,8 @@ from longtail.report.figure import ROLES, fit, resolve
 from longtail.report.figures import FIGURES
 from longtail.report.page import columnar
 from longtail.report.published import list_tables, read_dimensions, read_figure
-from longtail.warehouse.publication import open_publication
 from longtail.report.report import write_report
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.browser import again, element, press, settle, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
 

@@ -19,8 +19,8 @@ from longtail.report.published import (
     read_dimensions,
     read_figure,
 )
-from longtail.warehouse.publication import open_publication
 from longtail.report.report import first_shown, picture, specification, write_report
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.generated_marts import World, contracts, write_marts
 
 PNG = b"\x89PNG\r\n\x1a\n"
