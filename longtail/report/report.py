@@ -60,7 +60,7 @@ _LOG = logging.getLogger("longtail")
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
+    """The written files. By figure: `pictures`, its PNG; `missing`, why it is not shown.
 
     `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline_numbers`).
     """
@@ -69,7 +69,6 @@ class ReportFiles:
     n_bytes: int
     seconds: float
     pictures: dict[str, Path]
-    plotted_on: dict[str, str]
     missing: dict[str, str]
     numbers: dict[str, float]
     n_figures: int
@@ -104,20 +103,9 @@ def write_report(
     n_bytes = target.stat().st_size
     seconds = time.monotonic() - began
     missing = {figure_rows.figure.key: figure_rows.missing for figure_rows in read if figure_rows.missing}
-    log.info(
-        "report: %d of %d figures, %.1f MB in %.1f s",
-        len(read) - len(missing),
-        len(read),
-        n_bytes / 1e6,
-        seconds,
-    )
-    plotted_on = {
-        figure.key: figure.mart for figure in figures if figure.spec is not None and figure.key in drawn
-    }
     n_figures = len(read) - len(missing)
-    return ReportFiles(
-        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures, answers
-    )
+    log.info("report: %d of %d figures, %.1f MB in %.1f s", n_figures, len(read), n_bytes / 1e6, seconds)
+    return ReportFiles(target, n_bytes, seconds, drawn, missing, headline_numbers(read), n_figures, answers)
 
 
 def payload(

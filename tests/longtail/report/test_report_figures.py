@@ -132,7 +132,7 @@ def test_every_chart_is_drawn_as_a_picture(warehouse: Path, tmp_path: Path) -> N
     for path in files.pictures.values():
         assert path.read_bytes().startswith(PNG)
         assert path.stat().st_size > 3_000, path.name  # axes without a point have fewer
-    assert set(files.plotted_on.values()) <= set(contracts())
+    assert {figure.mart for figure in FIGURES if figure.key in files.pictures} <= set(contracts())
 
 
 def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp_path: Path) -> None:

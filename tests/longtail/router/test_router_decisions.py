@@ -265,6 +265,12 @@ def router(predicting: dict[str, Router]) -> Router:
     return predicting[BM25]
 
 
+def test_numbers_of_numpy_are_numbers(router: Router) -> None:
+    numpys: Any = (np.int64(3), np.str_("composer"), np.float32(0.5), np.float64(0.25))
+    assert router.decide(*numpys) == router.decide(3, "composer", 0.5, 0.25)
+    assert router.decide(*numpys[:2]) == router.decide(3, "composer")
+
+
 def test_the_most_accurate_sure_signal_decides(predicting: dict[str, Router]) -> None:
     assert {name: router.signal for name, router in predicting.items()} == {BM25: "all", DENSE: "popularity"}
     router = predicting[BM25]
