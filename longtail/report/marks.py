@@ -175,12 +175,12 @@ def _marks_at(at: float | None, along: str) -> list[dict[str, Any]]:
     return [] if at is None else [line]
 
 
-def names(field: str, title: str | None = None, **axis: Any) -> dict[str, Any]:
+def names(field: str, **axis: Any) -> dict[str, Any]:
     """The values of a text column along an axis, in the study's order."""
     return {
         "field": field,
         "type": "nominal",
-        "title": title,
+        "title": None,
         "scale": {"domain": {"$present": field}},
         "axis": {"labelAngle": 0, **axis},
     }

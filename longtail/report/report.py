@@ -248,12 +248,12 @@ def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, A
     return rows
 
 
-def picture(read: FigureRows, dimensions: Dimensions, width: int = WIDTH) -> bytes | None:
+def picture(read: FigureRows, dimensions: Dimensions) -> bytes | None:
     """PNG of a figure, or None if it has no chart or no rows."""
     rows = first_shown(read, dimensions)
     if read.figure.spec is None or not rows:
         return None
-    return png(specification(read.figure.spec, rows, dimensions, width))
+    return png(specification(read.figure.spec, rows, dimensions, WIDTH))
 
 
 def specification(

