@@ -66,7 +66,7 @@ def test_headline_numbers_are_time_series_and_pages_are_linked(report: ModuleTyp
 def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -> None:
     found = {"/".join(one.asset_key.path): one.metadata for one in report.observations(files(tmp_path))}
     assert set(found) == {
-        "sandbox/marts/fct_accuracy_by_popularity_level",
+        "sandbox/marts/fct_accuracy_by_popularity",
         "sandbox/marts/fct_accuracy",
         "sandbox/marts/fct_verdicts",
     }
