@@ -23,8 +23,7 @@ from benchmarks.gain_studies import N_TRUE, Study, training_splits
 from longtail.statistics.adaptive_signals import ORACLE, arena
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
 from longtail.statistics.factual_consistency import add_means
-from longtail.statistics.grounding_intervals import compare_prompts
-from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.paired_comparisons import compare_prompts, difference_interval, kinds_of_subjects
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
 from longtail.statistics.signal_policies import (
     ALL,

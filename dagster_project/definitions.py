@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import dagster as dg
 from dagster_shared.record import replace
 
-from dagster_project.defs.resources import chosen_study
+from dagster_project.defs.resources import StudyResource, chosen_study
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 
@@ -59,7 +59,11 @@ def definitions_of(study: Study) -> dg.Definitions:
         check for check in loaded.asset_checks or () if {key.asset_key for key in check.check_keys} <= keys
     ]
     return replace(
-        loaded, assets=[asset.map_asset_specs(keep_needed) for asset in assets], asset_checks=checks
+        loaded,
+        assets=[asset.map_asset_specs(keep_needed) for asset in assets],
+        asset_checks=checks,
+        resources={"study": StudyResource()},
+        executor=dg.in_process_executor,  # one process per run, so that a model stays loaded from step to step
     )
 
 

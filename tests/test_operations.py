@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import sqlite3
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from dagster_project.operations import (
 )
 from longtail.errors import LakeError, LongtailError, StudyError
 from longtail.storage.home import PROJECT_ROOT, StudyHome
-from longtail.storage.ownership import forget_run, hold_run, only_one
+from longtail.storage.ownership import forget_run, hold_run, list_dead_runs, only_one
 from longtail.study.file import load_study
 from tests.journeys.commands import small_study
 from tests.small_disk import files_up_to
@@ -55,6 +56,22 @@ def test_only_runs_of_this_home_whose_process_is_gone_are_marked_and_lose_their_
         assert [statuses[run_id] for run_id in (ended, killed, living, elsewhere)] == [
             success, dg.DagsterRunStatus.FAILURE, started, started,
         ]  # fmt: skip
+
+
+def test_no_start_sees_the_lock_file_of_a_new_run_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, dead = fcntl.flock, list[list[str]]()
+
+    def look_and_lock(descriptor: int, how: int) -> None:
+        if how == fcntl.LOCK_SH:
+            dead.append(list_dead_runs(tmp_path))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", look_and_lock)
+    hold_run(tmp_path, "new")
+    forget_run(tmp_path, "new")
+    assert (dead, list(tmp_path.iterdir())) == ([[]], [])
 
 
 def test_the_studies_of_a_home_are_those_that_ran_in_it_and_can_be_read(

@@ -26,10 +26,8 @@ _A_MONTH = datetime.timedelta(days=35)
 """From one run of schedule monthly_popularity to the next, with some days for a service that is late."""
 
 
-def _follows_the_newest() -> bool:
-    popularity = chosen_study().popularity
-    return popularity.measure == "page_views" and popularity.last_month is None
-
+_POPULARITY = chosen_study().popularity
+_FOLLOWS_THE_NEWEST = _POPULARITY.measure == "page_views" and _POPULARITY.last_month is None
 
 triples = lake_asset(
     "triples",
@@ -58,5 +56,5 @@ page_views = lake_asset(
     group_name="page_views",
     partitions_def=months,
     deps=[entities, candidate_triples],
-    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=_A_MONTH) if _follows_the_newest() else None,
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=_A_MONTH) if _FOLLOWS_THE_NEWEST else None,
 )

@@ -116,12 +116,13 @@ def result(
 def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Row counts, rows put aside, what was computed, notes, and a preview of the first partition."""
     first = outcomes[0]
+    rows = lake.head(first.table, first.partition, _PREVIEW_ROWS)
     shown: dict[str, Any] = {
         "dagster/row_count": sum(outcome.stamp.n_rows for outcome in outcomes),
         "n_quarantined": sum(outcome.stamp.n_quarantined for outcome in outcomes),
         "was_current": all(outcome.was_current for outcome in outcomes),
         "path": dg.MetadataValue.path(lake.path(first.table, first.partition)),
-        "preview": dg.MetadataValue.md(_preview(lake, first)),
+        "preview": dg.MetadataValue.md(markdown_table(rows) if rows else "no rows"),
     }
     if len(outcomes) > 1:
         shown["partitions"] = dg.MetadataValue.md(_partitions(outcomes))
@@ -134,11 +135,6 @@ def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _sum(outcomes: Sequence[Outcome], name: str) -> float | None:
     values = [value for outcome in outcomes if (value := outcome.notes.get(name)) is not None]
     return sum(values) if values else None
-
-
-def _preview(lake: Lake, outcome: Outcome) -> str:
-    rows = lake.head(outcome.table, outcome.partition, _PREVIEW_ROWS)
-    return markdown_table(rows) if rows else "no rows"
 
 
 def _partitions(outcomes: Sequence[Outcome]) -> str:

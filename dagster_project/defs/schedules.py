@@ -12,14 +12,13 @@ Dagster makes up for ticks that it missed, so no sensor looks for a new month.
 
 from __future__ import annotations
 
-import datetime
-
 import dagster as dg
 import requests
 
 from dagster_project.defs.resources import chosen_study
 from dagster_project.operations import STUDY
 from longtail.errors import single_line
+from longtail.study.source import newest_past_month
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")
 _PATIENCE_S = 20
@@ -45,13 +44,8 @@ def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest |
         return dg.SkipReason("this study's popularity is not measured in page views")
     if popularity.last_month:
         return dg.SkipReason(f"this study's popularity ends with {popularity.last_month}: its last_month")
-    month = last_complete_month(context.scheduled_execution_time)
+    month = newest_past_month(context.scheduled_execution_time)
     return dg.RunRequest(run_key=month, partition_key=month)
-
-
-def last_complete_month(now: datetime.datetime) -> str:
-    """The month before the month of `now`, as YYYY-MM."""
-    return f"{now.replace(day=1) - datetime.timedelta(days=1):%Y-%m}"
 
 
 @dg.run_failure_sensor(

@@ -20,6 +20,7 @@ from dagster_dbt.dbt_manifest import validate_manifest
 from dagster_project.defs.resources import LOG, StudyResource, asset_key, chosen_study
 from dagster_project.defs.results import clear_errors, markdown_table
 from longtail.errors import PublishError
+from longtail.report.figures import FIGURES
 from longtail.report.report import ReportFiles, write_report
 from longtail.router.publish import publish_routers
 from longtail.storage.checksums import file_checksum
@@ -323,8 +324,6 @@ def report_metadata(files: ReportFiles, docs: Path) -> dict[str, Any]:
     }
     if docs.exists():
         metadata["docs"] = dg.MetadataValue.path(docs)
-    if "headline" in files.pictures:
-        metadata["headline"] = _image("headline", files.pictures["headline"])
     if files.missing:
         metadata["not_shown"] = dg.MetadataValue.md(
             "\n".join(
@@ -337,7 +336,7 @@ def report_metadata(files: ReportFiles, docs: Path) -> dict[str, Any]:
 def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
     """One observation for each mart that a figure shows: its plots, and its headline numbers."""
     by_mart: dict[str, dict[str, Any]] = defaultdict(dict)
-    for key, mart in files.plotted_on.items():
+    for key, mart in ((figure.key, figure.mart) for figure in FIGURES if figure.key in files.pictures):
         by_mart[mart][f"plot_{key}"] = _image(key, files.pictures[key])
     for name, value in files.numbers.items():
         mart = "fct_verdicts" if name.startswith("adaptive") else "fct_accuracy"

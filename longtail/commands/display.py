@@ -109,6 +109,7 @@ class Display(logging.Handler):
         self._number = 0
         self._began = self._said_at = clock()
         self._heard: set[str] = set()
+        self._outside = "starting"  # what it shows where no stage is under way
 
     def plan(self, stages: Sequence[Stage]) -> None:
         """Which stages there are."""
@@ -129,7 +130,8 @@ class Display(logging.Handler):
             elif self.is_live:
                 self.say(f"{self._title}: {seconds:.1f} s")
             self._times.note(self._stages[self._number - 1], seconds)
-        self._number = 0
+        self._outside = "finishing" if self._number == len(self._stages) else "between stages"
+        self._number, self._began = 0, self._clock()
 
     @property
     def _title(self) -> str:
@@ -169,7 +171,7 @@ class Display(logging.Handler):
 
     def __rich__(self) -> RenderableType:
         """The stage with its times, and the step that advanced last with its bar."""
-        told = [self._title or "starting", duration(self._clock() - self._began), self._remaining()]
+        told = [self._title or self._outside, duration(self._clock() - self._began), self._remaining()]
         text = printable(" · ".join(filter(None, told)))
         head = Text(text, style="bold", no_wrap=True, overflow="ellipsis")
         steps = current(self._began)

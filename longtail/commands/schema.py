@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from longtail.storage.home import IS_CLONE, PROJECT_ROOT
-from longtail.study.schema import fill_tables, write_schema
+from longtail.study.schema import FILE, fill_tables, schema_text
 
 
 def main() -> int:
     """Write the schema into the present folder; in a clone into `studies`, and the tables of docs/study_file.md too."""
-    print(write_schema(PROJECT_ROOT / "studies" if IS_CLONE else Path.cwd()))
+    file = (PROJECT_ROOT / "studies" if IS_CLONE else Path.cwd()) / FILE
+    file.write_text(schema_text(), encoding="utf-8")
+    print(file)
     if IS_CLONE:
         page = PROJECT_ROOT / "docs/study_file.md"
         page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

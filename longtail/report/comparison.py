@@ -6,7 +6,6 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,15 @@ from longtail.report.published import (
     banner,
     in_order,
     legible,
-    open_warehouse,
     read_dimensions,
     select,
     study,
 )
 from longtail.report.report import figures_payload
-from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.paired_comparisons import difference_interval, kinds_of_subjects
 from longtail.statistics.resampling import seed_of
 from longtail.storage.files import atomic_file
+from longtail.warehouse.publication import open_publication
 
 _KINDS = ("dataset", "prompt", "grounding_prompt", "model", "method", "relation")
 _SETTINGS = """from (unpivot (
@@ -137,13 +136,8 @@ _ALL_SAME = {"settings": "A and B have the same settings.", "movers": "No subjec
 _MUST_SHARE: dict[str, tuple[str, ...]] = {"settings": (), "popularity": ("dataset",), "movers": ("dataset",)}
 
 
-@dataclass(frozen=True)
-class Side:
-    """What a published file says about itself."""
-
-    about: dict[str, str]
-    banner: dict[str, str] | None
-    dimensions: Dimensions
+Side = tuple[dict[str, str], dict[str, str] | None, Dimensions]
+"""What a published file says about itself, its banner, and its dimensions."""
 
 
 def compare(a: Path, b: Path) -> tuple[Side, Side, dict[str, pa.Table]]:
@@ -165,17 +159,17 @@ def compare(a: Path, b: Path) -> tuple[Side, Side, dict[str, pa.Table]]:
 
 def _read(published: Path, name: str, memory: duckdb.DuckDBPyConnection) -> Side:
     """Copy what is compared to tables `<name>_<query>` of `memory`."""
-    with open_warehouse(published) as marts:
+    with open_publication(published) as marts:
         for query, sql in _READ.items():
             memory.register(f"{name}_{query}", marts.execute(sql).to_arrow_table())
-        return Side(study(marts), banner(marts), read_dimensions(marts))
+        return study(marts), banner(marts), read_dimensions(marts)
 
 
-def explain_absence(topic: str, a: Side, b: Side) -> str:
+def explain_absence(topic: str, a: Dimensions, b: Dimensions) -> str:
     """Why a topic has no rows: what A and B do not share, by name."""
     for role in _MUST_SHARE.get(topic, ("dataset", "prompt", "model", "method")):
-        mine, others = (", ".join(side.dimensions.order[role]) or "none" for side in (a, b))
-        if not set(a.dimensions.order[role]) & set(b.dimensions.order[role]):
+        if not set(a.order[role]) & set(b.order[role]):
+            mine, others = (", ".join(side.order[role]) or "none" for side in (a, b))
             return f"A and B share no {role}: A has {mine}, B has {others}."
     return _ALL_SAME.get(topic, f"A and B have no row of {topic} in common.")
 
@@ -215,12 +209,10 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
 
     Errors: `PublishError` if a file cannot be compared, `LakeError` if one cannot be written.
     """
-    first, second, by_topic = compare(a, b)
-    missing = {
-        topic: explain_absence(topic, first, second) for topic, rows in by_topic.items() if not len(rows)
-    }
+    (about_a, banner_a, in_a), (about_b, banner_b, in_b), by_topic = compare(a, b)
+    missing = {topic: explain_absence(topic, in_a, in_b) for topic, rows in by_topic.items() if not len(rows)}
     findings = _findings({topic: rows.to_pylist() for topic, rows in by_topic.items()}, missing)
-    mine, others = first.dimensions.order, second.dimensions.order
+    mine, others = in_a.order, in_b.order
     shared = {role: [value for value in mine[role] if value in others[role]] for role in mine}  # stands first
     order = {role: list(dict.fromkeys([*shared[role], *mine[role], *others[role]])) for role in mine}
     dimensions = Dimensions(order, {})
@@ -233,11 +225,11 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
                 is_chapter=False)
         for title in dict.fromkeys(section for section, *_ in _FIGURES.values())
     ]  # fmt: skip
-    about = {key: f"{first.about[key]} (A) and {second.about[key]} (B)" for key in ("name", "published")}
+    about = {key: f"{about_a[key]} (A) and {about_b[key]} (B)" for key in ("name", "published")}
     page = {
         "study": {"description": "A and B, side by side", **about},
         "lead": "What A and B share is compared; differences are B minus A.",
-        "banner": first.banner or second.banner,
+        "banner": banner_a or banner_b,
         "provenance": {"A": str(a), "B": str(b)},
         "findings": findings,
         **figures_payload(sections, read, dimensions),

@@ -79,19 +79,12 @@ METHODS = series("method", "method")
 MODELS = series("model", "model")
 
 
-def categories(field: str, title: str | None, values: Sequence[str]) -> dict[str, Any]:
-    """A colour per named value of a column."""
-    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
-
-
-def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
-    """A colour per value of an ordered column."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": title,
-        "scale": {"domain": list(values), "range": spread(STEPS, len(values))},
-    }
+def categories(
+    field: str, title: str | None, values: Sequence[str], *, is_ordered: bool = False
+) -> dict[str, Any]:
+    """A colour per named value of a column; of an ordered one, colours in steps."""
+    steps = {"range": spread(STEPS, len(values))} if is_ordered else {}
+    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values), **steps}}
 
 
 def curves(
@@ -182,12 +175,12 @@ def _marks_at(at: float | None, along: str) -> list[dict[str, Any]]:
     return [] if at is None else [line]
 
 
-def names(field: str, title: str | None = None, **axis: Any) -> dict[str, Any]:
+def names(field: str, **axis: Any) -> dict[str, Any]:
     """The values of a text column along an axis, in the study's order."""
     return {
         "field": field,
         "type": "nominal",
-        "title": title,
+        "title": None,
         "scale": {"domain": {"$present": field}},
         "axis": {"labelAngle": 0, **axis},
     }

@@ -49,7 +49,9 @@ ANSWERS = Page(
 def render(payload: Mapping[str, Any], page: Page = REPORT, connects: str = "") -> str:
     """The whole file of a `page`, for what its scripts read. `connects`: from where they may load more ('self')."""
     style = _style(page)
-    scripts = [*([charting_library()] if "chart" in page.scripts else []), _script(page)]
+    sources = "\n".join((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in page.scripts)
+    script = _inline(f'"use strict";(()=>{{\n{sources}}})();')
+    scripts = [*([charting_library()] if "chart" in page.scripts else []), script]
     policy = "; ".join((
         "default-src 'none'",
         f"script-src {' '.join(map(_hash, scripts))}",
@@ -109,11 +111,6 @@ def charting_library() -> str:
     import vl_convert
 
     return _inline(f"(()=>{{{vl_convert.javascript_bundle('window.vegaEmbed=vegaEmbed;')}}})();")
-
-
-def _script(page: Page) -> str:
-    sources = "\n".join((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in page.scripts)
-    return _inline(f'"use strict";(()=>{{\n{sources}}})();')
 
 
 def _style(page: Page) -> str:

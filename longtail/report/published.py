@@ -8,17 +8,15 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from longtail.report.figure import ROLES, Column, Dimensions, Figure, columns_of
-from longtail.warehouse.publication import open_publication, publication_of
+from longtail.warehouse.publication import publication_of
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
@@ -51,17 +49,6 @@ class FigureRows:
     names: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     missing: str | None = None
-
-
-@contextmanager
-def open_warehouse(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection to a published file that can read nothing else.
-
-    Errors: `PublishError` if the file is missing or unreadable.
-    """
-    with open_publication(published) as connection:
-        connection.execute("set enable_external_access = false")
-        yield connection
 
 
 def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:

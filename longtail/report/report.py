@@ -35,8 +35,8 @@ from longtail.report.figure import (
     resolve,
 )
 from longtail.report.figures import FIGURES, SECTIONS
-from longtail.report.figures.memory import BY_POPULARITY, HEADLINE
-from longtail.report.figures.verdicts import GAIN, VERDICTS
+from longtail.report.figures.memory import HEADLINE
+from longtail.report.figures.verdicts import VERDICTS
 from longtail.report.page import columnar, render
 from longtail.report.published import (
     FigureRows,
@@ -45,7 +45,6 @@ from longtail.report.published import (
     legible,
     list_fictional_models,
     list_tables,
-    open_warehouse,
     provenance,
     read_dimensions,
     read_figure,
@@ -53,7 +52,7 @@ from longtail.report.published import (
 )
 from longtail.storage.checksums import record_files
 from longtail.storage.files import atomic_file
-from longtail.warehouse.publication import record_of
+from longtail.warehouse.publication import open_publication, record_of
 
 ANSWERS_PAGE = "answers.html"
 _LOG = logging.getLogger("longtail")
@@ -61,7 +60,7 @@ _LOG = logging.getLogger("longtail")
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
+    """The written files. By figure: `pictures`, its PNG; `missing`, why it is not shown.
 
     `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline_numbers`).
     """
@@ -70,7 +69,6 @@ class ReportFiles:
     n_bytes: int
     seconds: float
     pictures: dict[str, Path]
-    plotted_on: dict[str, str]
     missing: dict[str, str]
     numbers: dict[str, float]
     n_figures: int
@@ -92,7 +90,7 @@ def write_report(
     published warehouse, `LakeError` if a file cannot be written.
     """
     began = time.monotonic()
-    with open_warehouse(published) as connection:
+    with open_publication(published) as connection:
         tables = list_tables(connection)
         dimensions = read_dimensions(connection)
         read = [in_order(read_figure(connection, figure, tables), dimensions) for figure in figures]
@@ -105,20 +103,9 @@ def write_report(
     n_bytes = target.stat().st_size
     seconds = time.monotonic() - began
     missing = {figure_rows.figure.key: figure_rows.missing for figure_rows in read if figure_rows.missing}
-    log.info(
-        "report: %d of %d figures, %.1f MB in %.1f s",
-        len(read) - len(missing),
-        len(read),
-        n_bytes / 1e6,
-        seconds,
-    )
-    plotted_on = {
-        figure.key: figure.mart for figure in figures if figure.spec is not None and figure.key in drawn
-    }
     n_figures = len(read) - len(missing)
-    return ReportFiles(
-        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures, answers
-    )
+    log.info("report: %d of %d figures, %.1f MB in %.1f s", n_figures, len(read), n_bytes / 1e6, seconds)
+    return ReportFiles(target, n_bytes, seconds, drawn, missing, headline_numbers(read), n_figures, answers)
 
 
 def payload(
@@ -145,7 +132,10 @@ def figures_payload(
         **_order(dimensions, read),
         "roles": ROLES,
         "config": chart_config(),
-        "sections": [_section(section) for section in sections],
+        "sections": [
+            {name: value for name, value in vars(section).items() if name != "figures"}
+            for section in sections
+        ],
         "figures": [
             _figure(figure_rows, section.key, dimensions)
             for section in sections
@@ -175,10 +165,7 @@ def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str,
         for name in {row["dataset"] for row in figure_rows.rows}
     )
     start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
-    return {
-        "dimensions": vars(dimensions),
-        "start": start,
-    }
+    return {"dimensions": vars(dimensions), "start": start}
 
 
 def _figure(read: FigureRows, section: str, dimensions: Dimensions) -> dict[str, Any]:
@@ -201,10 +188,6 @@ def _figure(read: FigureRows, section: str, dimensions: Dimensions) -> dict[str,
     }
 
 
-def _section(section: Section) -> dict[str, Any]:
-    return {name: value for name, value in vars(section).items() if name != "figures"}
-
-
 def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:
     """The methods whose row in dim_methods meets the condition `flag`."""
     sql = f"select method from marts.dim_methods where {flag} order by method"  # noqa: S608
@@ -224,10 +207,6 @@ def _draw(
             _write(drawn[figure_rows.figure.key], image)
         progress.add(1)
     progress.done()
-    together = headline_picture(read, dimensions)
-    if together is not None:
-        drawn["headline"] = folder / "headline.png"
-        _write(drawn["headline"], together)
     for stale in set(folder.glob("*.png")) - set(drawn.values()):
         stale.unlink()
     return drawn
@@ -236,9 +215,6 @@ def _draw(
 def _write(path: Path, content: bytes) -> None:
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
-
-
-_WIDTH = 1060
 
 
 def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
@@ -258,35 +234,6 @@ def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
     return numbers
 
 
-def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> bytes | None:
-    """PNG of both figures, one above the other; None without curves."""
-    above = []
-    config = None
-    for figure_rows in read:
-        rows = first_shown(figure_rows, dimensions)
-        if figure_rows.figure.key in (BY_POPULARITY.key, GAIN.key) and figure_rows.figure.spec and rows:
-            spec = specification(figure_rows.figure.spec, rows, dimensions, _WIDTH)
-            config = {**spec.pop("config"), "padding": spec.pop("padding")}
-            spec.pop("autosize", None)
-            above.append(
-                {
-                    **spec,
-                    "title": {
-                        "text": figure_rows.figure.title,
-                        "anchor": "start",
-                        "fontSize": 15,
-                        "offset": 12,
-                    },
-                }
-            )
-    if not above or above[0].get("facet") is None:
-        return None
-    apart = {channel: "independent" for channel in ("color", "shape")}
-    return png(
-        {"vconcat": above, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
-    )
-
-
 WIDTH = 960
 _FILTERED = ("dataset", "prompt")
 
@@ -301,12 +248,12 @@ def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, A
     return rows
 
 
-def picture(read: FigureRows, dimensions: Dimensions, width: int = WIDTH) -> bytes | None:
+def picture(read: FigureRows, dimensions: Dimensions) -> bytes | None:
     """PNG of a figure, or None if it has no chart or no rows."""
     rows = first_shown(read, dimensions)
     if read.figure.spec is None or not rows:
         return None
-    return png(specification(read.figure.spec, rows, dimensions, width))
+    return png(specification(read.figure.spec, rows, dimensions, WIDTH))
 
 
 def specification(

@@ -62,6 +62,7 @@ inner join marts.fct_adaptive_signals as signals
 where signals.is_surely_better
 order by all
 """
+_COUNTED = {"n": "", "n_with": "_with", "n_without": "_without"}
 _HAS_RELATION = ("popularity_relation", "popularity_confidence", "all")
 
 
@@ -115,19 +116,14 @@ def _explain(best: Row) -> str:
 def _prediction_rule(row: Mapping[str, Any]) -> Row:
     rule: Row = {
         "coefficients": row["rule_coefficients"],
-        **{side: _side(row, side) for side in ("below", "above")},
+        **{
+            side: _segment([{name: row[f"n_{side}{part}"] for name, part in _COUNTED.items()}])
+            for side in ("below", "above")
+        },
     }
     if math.isfinite(row["threshold_probability"]):  # else always: every probability is below infinity
         rule["threshold_probability"] = row["threshold_probability"]
     return rule
-
-
-def _side(row: Mapping[str, Any], side: str) -> Row:
-    n = row[f"n_{side}"]
-    return {
-        "n": n,
-        **{f"accuracy_{name}": row[f"n_{side}_{name}"] / n if n else None for name in ("with", "without")},
-    }
 
 
 Row = dict[str, Any]
@@ -195,37 +191,23 @@ _DATASETS = "select dataset, source, snapshot from marts.dim_datasets"
 _POPULARITY = "select distinct measure, n_months, first_month, last_month, redirects from marts.dim_datasets"
 
 
-@dataclass(frozen=True)
-class Marts:
-    """The rows of the published marts that routers are made from, by pair of methods, model and dataset.
-
-    `popularity`: the measure of popularity and its months, the same for all datasets.
-    """
-
-    gains: Mapping[Pair, Sequence[Row]]
-    thresholds: Mapping[Pair, Sequence[Row]]
-    counts: Mapping[Pair, Sequence[Row]]
-    signals: Mapping[Pair, Sequence[Row]]
-    signal_rules: Mapping[Pair, Sequence[Row]]
-    promises: Mapping[Pair, Sequence[Row]]
-    models: Mapping[str, Row]
-    datasets: Mapping[str, Row]
-    popularity: Row
+_OF_PAIRS = {
+    "gains": _GAINS, "thresholds": _THRESHOLDS, "counts": _COUNTS, "signals": _SIGNALS, "signal_rules": _SIGNAL_RULES,
+    "promises": _PROMISES,
+}  # fmt: skip
+Marts = Mapping[str, Any]
+"""What routers are made from: the rows of each pair of methods, by the names in `_OF_PAIRS`; `models` and `datasets`, by
+name; and `popularity`, its measure and months, the same for all datasets."""
 
 
 def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:
     """The rows of an opened published warehouse."""
-    return Marts(
-        gains=_by_pair(_rows(connection, _GAINS)),
-        thresholds=_by_pair(_rows(connection, _THRESHOLDS)),
-        counts=_by_pair(_rows(connection, _COUNTS)),
-        signals=_by_pair(_rows(connection, _SIGNALS)),
-        signal_rules=_by_pair(_rows(connection, _SIGNAL_RULES)),
-        promises=_by_pair(_rows(connection, _PROMISES)),
-        models={row.pop("model"): row for row in _rows(connection, _MODELS)},
-        datasets={row.pop("dataset"): row for row in _rows(connection, _DATASETS)},
-        popularity=_rows(connection, _POPULARITY)[0],
-    )
+    return {
+        **{name: _by_pair(_rows(connection, query)) for name, query in _OF_PAIRS.items()},
+        "models": {row.pop("model"): row for row in _rows(connection, _MODELS)},
+        "datasets": {row.pop("dataset"): row for row in _rows(connection, _DATASETS)},
+        "popularity": _rows(connection, _POPULARITY)[0],
+    }
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
@@ -241,18 +223,18 @@ def _by_pair(rows: Iterable[Row]) -> dict[Pair, list[Row]]:
 
 def documents(marts: Marts, warehouse: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     """The name and fields of every router. `warehouse`: what it was published from, for `fitted_on`."""
-    for pair, gains in marts.gains.items():
+    for pair, gains in marts["gains"].items():
         named = dict(zip(_PAIR, pair, strict=True))
         fitted_on = {
             **warehouse,
-            "dataset": marts.datasets[named["dataset"]],
-            "model": marts.models[named["model"]],
-            "popularity": marts.popularity,
+            "dataset": marts["datasets"][named["dataset"]],
+            "model": marts["models"][named["model"]],
+            "popularity": marts["popularity"],
             **{name: gains[0][name] for name in _OF_PAIR},
         }
-        decided = _decide(gains, marts.thresholds.get(pair, ()), marts.counts[pair])
-        predicted = prediction_fields(marts.signals.get(pair, ()), marts.signal_rules.get(pair, ()))
-        steps = marts.promises.get(pair, ())
+        decided = _decide(gains, marts["thresholds"].get(pair, ()), marts["counts"][pair])
+        predicted = prediction_fields(marts["signals"].get(pair, ()), marts["signal_rules"].get(pair, ()))
+        steps = marts["promises"].get(pair, ())
         promises = {
             signal: [row for row in steps if row["signal"] == signal] for signal in (CONFIDENCE, POPULARITY)
         }
@@ -363,7 +345,7 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
         }
         marts = read_marts(connection)
         routers = dict(documents(marts, warehouse))
-        about = {**warehouse, "popularity": marts.popularity}
+        about = {**warehouse, "popularity": marts["popularity"]}
         content, n_names = names_file(_entities(connection), about)
     publish_folder(target, publication, "longtail.router", lambda folder: _write(folder, routers, content))
     policies = {name: str(router["policy"]) for name, router in routers.items()}

@@ -30,7 +30,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -303,15 +303,9 @@ class Spread:
     share_departing: float
 
 
-class Deciding(NamedTuple):
-    """The effective number of subjects that decide a gain; its variance from scoring alone, and with that of the fits;
-    the reason if too few decide it.
-    """
-
-    n_deciding: float
-    scoring: float
-    variance: float
-    undefined: str | None
+Deciding = tuple[float, float, float, str | None]
+"""The effective number of subjects that decide a gain; its variance from scoring alone, and with that of the fits; the
+reason if too few decide it."""
 
 
 def bootstrap_adaptive_gains(
@@ -454,7 +448,7 @@ def deciding_and_variance(single: Values, resampled: Values, unit: Values, settl
     both = np.cov(resampled.T)[0, 1]
     whole = (scoring + both) / 2 if settled else max(scoring, both)
     is_few = np.count_nonzero(gains) < LEAST_SUBJECTS or n_decide < LEAST_OF_OUTCOME
-    return Deciding(n_decide, float(scoring), float(whole), TOO_FEW if is_few else None)
+    return n_decide, float(scoring), float(whole), TOO_FEW if is_few else None
 
 
 def spread_of(

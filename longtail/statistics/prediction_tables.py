@@ -122,15 +122,23 @@ def coefficients(fits: Sequence[Fit], ablation: PredictorSet, clusters: Clusters
 
 def _error_by_subject(row: Row, fit: Fit, base: Fit | None, column: int, clusters: Clusters) -> Row:
     """Standard error and p value by subjects, of the coefficient of `fit` or of its difference from that of `base`."""
-    from scipy.special import ndtr
-
     counted = {"n_subjects": int(clusters.n_subjects[clusters.relations.index(fit.relation)])}
     variances = None if row["beta"] is None else clusters.variances([fit], base, column)
     if variances is None:
         return {**counted, "clustered_standard_error": None, "clustered_p_value": None}
     error = float(np.sqrt(variances[0, 0]))
-    p_value = max(LEAST_P, float(2 * ndtr(-abs(row["beta"] / error))))
-    return {**counted, "clustered_standard_error": error, "clustered_p_value": p_value}
+    return {
+        **counted,
+        "clustered_standard_error": error,
+        "clustered_p_value": _p_of((row["beta"] / error) ** 2),
+    }
+
+
+def _p_of(chi2: float, df: int = 1) -> float:
+    """The chance of a greater one; with one degree of freedom, of a normal deviate further from 0 than its root."""
+    from scipy.special import chdtrc
+
+    return max(LEAST_P, float(chdtrc(df, chi2)))
 
 
 def _coefficient(
@@ -167,26 +175,15 @@ def _variance(base: Fit | None, column: int) -> float:
 
 
 def _interval(beta: float, variance: float, undefined: str | None) -> Row:
-    from scipy.special import ndtr
-
-    names = (
-        "beta",
-        "standard_error",
-        "ci_low",
-        "ci_high",
-        "exp_beta",
-        "exp_ci_low",
-        "exp_ci_high",
-        "z",
-        "p_value",
-    )
+    odds_names = ("exp_beta", "exp_ci_low", "exp_ci_high")
+    names = ("beta", "standard_error", "ci_low", "ci_high", *odds_names, "z", "p_value")
     if undefined:
         return {**dict.fromkeys(names), "code": None}
     error = float(np.sqrt(variance))
     ends = np.array([beta, beta - _Z * error, beta + _Z * error])
     with np.errstate(over="ignore"):
         odds = np.exp(ends)
-    p_value = max(LEAST_P, float(2 * ndtr(-abs(beta / error))))
+    p_value = _p_of((beta / error) ** 2)
     values = (ends[0], error, *ends[1:], *odds, beta / error, p_value)
     return {**dict(zip(names, map(float, values), strict=True)), "code": code(p_value)}
 
@@ -221,17 +218,13 @@ def _wald_by_subject(
     tested: Row, others: Sequence[Fit], base: Fit | None, column: int, clusters: Clusters
 ) -> Row:
     """The joint test by subjects that the coefficients of `others` are 0, or equal that of `base`."""
-    from scipy.special import chdtrc
-
     known = [fit for fit in others if not fit.undefined[column]]
     variances = None if tested["undefined"] else clusters.variances(known, base, column)
     if variances is None:
         return {"clustered_wald_chi2": None, "clustered_p_value": None}
     beta = np.array([fit.beta[column] - (base.beta[column] if base else 0.0) for fit in known])
     statistic = float(beta @ np.linalg.solve(variances, beta))
-    return {
-        "clustered_wald_chi2": statistic, "clustered_p_value": max(LEAST_P, float(chdtrc(len(known), statistic)))
-    }  # fmt: skip
+    return {"clustered_wald_chi2": statistic, "clustered_p_value": _p_of(statistic, len(known))}
 
 
 def _own(fits: Sequence[Fit], base: Fit | None, column: int, ablation: PredictorSet) -> Estimate:
@@ -242,8 +235,6 @@ def _own(fits: Sequence[Fit], base: Fit | None, column: int, ablation: Predictor
 
 def _wald(estimates: Sequence[Estimate], shared: float) -> Row:
     """The joint test that all estimates are 0. Their errors are independent but for a common one of variance `shared`."""
-    from scipy.special import chdtrc
-
     known = [(beta, variance) for beta, variance, undefined in estimates if not undefined]
     counted: Row = {"df": len(known), "n_undefined": len(estimates) - len(known)}
     if not known:
@@ -253,7 +244,7 @@ def _wald(estimates: Sequence[Estimate], shared: float) -> Row:
     weights = 1 / variance
     total = float(weights @ beta)
     statistic = float(weights @ beta**2) - shared * total**2 / (1 + shared * float(weights.sum()))
-    p_value = max(LEAST_P, float(chdtrc(len(known), statistic)))
+    p_value = _p_of(statistic, len(known))
     return {**counted, "wald_chi2": statistic, "p_value": p_value, "code": code(p_value), "undefined": None}
 
 

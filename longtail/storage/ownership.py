@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,13 +17,18 @@ _HELD: dict[Path, int] = {}
 
 
 def hold_run(folder: Path, run_id: str) -> None:
-    """Hold the lock of `run_id` until this process ends, for whatever reason. A second call changes nothing."""
+    """Hold the lock of `run_id` until this process ends, for whatever reason. A second call changes nothing.
+
+    A new lock file is locked before it gets its name: a start of the home takes one without a lock for a dead run's.
+    """
     path = _run_lock(folder, run_id)
     if path in _HELD:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = path if path.exists() else folder / uuid.uuid4().hex
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(descriptor, fcntl.LOCK_SH)  # shared: every process of a run may hold it
+    os.replace(file, path)
     _HELD[path] = descriptor
 
 

@@ -85,13 +85,12 @@ class _RelationKeys(Part):
         return Relation(self.name, self.property, self.question, self.statement, self.wordings)
 
 
-def _read_relations(value: Any) -> tuple[str, ...]:
-    """Names and files of relations; one file may stand without a list."""
-    return read_names([value] if isinstance(value, str) and value.endswith(ENDINGS) else value)
-
-
 _NAMES_OR_FILE = [list_schema({"type": "string", "minLength": 1}), {"type": "string", "pattern": r"\.ya?ml$"}]
-_RELATIONS = value_of("a list of at least one text", _read_relations, anyOf=_NAMES_OR_FILE)
+_RELATIONS = value_of(
+    "a list of at least one text",
+    lambda value: read_names([value] if isinstance(value, str) and value.endswith(ENDINGS) else value),
+    anyOf=_NAMES_OR_FILE,
+)
 
 
 @dataclass(frozen=True)
@@ -167,14 +166,6 @@ class Dataset(Part):
             return SOURCE_SET
         name: str | None = load_format(self.imported.kind, self.imported.format).relation_set
         return name
-
-
-def end_task_of(dataset: Dataset) -> str:
-    """The score of its grounded answers."""
-    if dataset.end_task is not None or dataset.imported is None:
-        return dataset.end_task or EXACT_MATCH
-    score: str = load_format(dataset.imported.kind, dataset.imported.format).end_task
-    return score
 
 
 def _read_relation_files(listed: Sequence[object], folder: Path) -> tuple[Relation, ...]:

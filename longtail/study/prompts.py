@@ -121,25 +121,17 @@ class PortraitOf(Part):
         return raw
 
 
-def _list_models(reading: Reading) -> tuple[str, ...]:
-    return reading.names("models")
-
-
-def _list_datasets(reading: Reading) -> tuple[str, ...]:
-    return reading.names("datasets")
-
-
 def _read_steps(value: Any, reading: Reading) -> int | tuple[tuple[str, int], ...]:
     steps = whole(1, 2)
     if not isinstance(value, Mapping):
         return int(steps.check(value, reading))
-    models = _list_models(reading)
+    models = reading.names("models")
     refuse_unknown(value, models)
     return tuple((model, steps.check(value[model], reading)) for model in models if model in value)
 
 
 def _read_turns(value: Any, reading: Reading) -> tuple[tuple[str, str], ...]:
-    raw, models = need_mapping(value), _list_models(reading)
+    raw, models = need_mapping(value), reading.names("models")
     refuse_unknown(raw, models)
     turns = tuple((model, read_text(raw[model], model)) for model in models if model in raw)
     for model, text in turns:
@@ -154,6 +146,7 @@ def _read_prompts(value: Any, _reading: Reading) -> tuple[str, ...]:
     return choose_some("", named, tuple(GROUNDING_PROMPTS))
 
 
+_DATASETS = some_of(lambda reading: reading.names("datasets"))
 _PROMPTS = Value(
     lambda _: "a list of names", _read_prompts, lambda: list_schema({"enum": [None, *GROUNDING_PROMPTS]})
 )
@@ -188,13 +181,13 @@ class Grounding(Part):
     """1: answer and explanation at once; 2: the answer first. A number, or a number by model"""
     max_new_tokens: Annotated[int, whole(1, 4096)] = 200
     """the longest explanation"""
-    datasets: Annotated[tuple[str, ...], some_of(_list_datasets), Default("all")] = ()
+    datasets: Annotated[tuple[str, ...], _DATASETS, Default("all")] = ()
     """whose questions are asked"""
     turns: Annotated[tuple[tuple[str, str], ...], _TURNS] = ()
     """by model: the text around `{prompt}` that a chat template writes"""
     methods: Annotated[tuple[str, ...], some_of(list_methods, is_open=True)] = (memory_method().name,)
     """from memory, or with the first passage of a retriever in front"""
-    long_answers: Annotated[tuple[str, ...], some_of(_list_datasets)] = ()
+    long_answers: Annotated[tuple[str, ...], _DATASETS] = ()
     """datasets that are asked for a long answer alone"""
     assembly: Annotated[str, one_of(ASSEMBLIES)] = PAPER
     """how question and grounding prompt are put together; `reference`: as the authors' code does it"""

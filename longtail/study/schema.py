@@ -5,9 +5,9 @@ A table stands between two marks, `<!-- <name> -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from longtail.listed import about
 from longtail.methods import METHODS
@@ -42,13 +42,6 @@ def schema_text() -> str:
         "title": "A study of Longtail",
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-
-
-def write_schema(folder: Path) -> Path:
-    """Write study.schema.json into a folder. Errors: `OSError`."""
-    path = folder / FILE
-    path.write_text(schema_text(), encoding="utf-8")
-    return path
 
 
 def fill_tables(page: str) -> str:
@@ -124,10 +117,6 @@ def _row(*cells: str) -> str:
     return "".join(f"| {cell.replace('|', chr(92) + '|')} " if cell else "| " for cell in cells) + "|"
 
 
-def _keys_of(part: type[Part]) -> Callable[[], Iterator[str]]:
-    return lambda: _keys(part)
-
-
 PARTS: dict[str, type[Part]] = {
     "study": Study,
     "source": Source,
@@ -153,7 +142,7 @@ PARTS: dict[str, type[Part]] = {
 }
 """Name of a table of keys → the part that has them."""
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
-    **{name: _keys_of(part) for name, part in PARTS.items()},
+    **{name: functools.partial(_keys, part) for name, part in PARTS.items()},
     "formats": _formats,
     "methods": _methods,
     "retrievers": _retrievers,

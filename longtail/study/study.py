@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetPydanticSchema
-from pydantic_core import CoreSchema
+from pydantic import GetPydanticSchema
 
 from longtail.errors import StudyError
 from longtail.methods import BACKGROUND, FUSED, METHODS, Method
 from longtail.prompt_formats import CLOZE_FORMATS
 from longtail.relations.relation import Relation, add_source_set
 from longtail.storage.home import RESERVED_NAMES, StudyHome
-from longtail.study.datasets import Dataset, end_task_of
-from longtail.study.imports import ROUGE_L, Collection, Counts, Decisions, ReferenceQuestions, load_format
+from longtail.study.datasets import Dataset
+from longtail.study.imports import (
+    EXACT_MATCH,
+    ROUGE_L,
+    Collection,
+    Counts,
+    Decisions,
+    ReferenceQuestions,
+    load_format,
+)
 from longtail.study.models import TOP_K, Embeddings, Model, Nli
 from longtail.study.parts import Entries, Part
 from longtail.study.prompts import CANDIDATES, Grounding, Prompt, Sampling, list_methods
@@ -101,8 +108,7 @@ _OWNERS = value_of(
 )
 
 
-def _read_retriever(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    return handler.generate_schema(_Retriever)
+_RETRIEVER = GetPydanticSchema(lambda _source, handler: handler.generate_schema(_Retriever))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +134,7 @@ class Study(Part):
     """files of passages. Retrieval then searches these passages and no others"""
     counts: Entries[Counts] = ()
     """texts in which subjects and answers are counted, and counts of others"""
-    retrievers: Entries[Annotated[Method, GetPydanticSchema(_read_retriever)]] = ()
+    retrievers: Entries[Annotated[Method, _RETRIEVER]] = ()
     """retrievers of the study's own"""
     top_k: Annotated[int, whole(1, 100)] = TOP_K
     """passages that are kept for a question"""
@@ -319,8 +325,10 @@ class Study(Part):
 
     def end_task_of(self, dataset: Dataset) -> str:
         """The score of a dataset's grounded answers: its own, or that of long answers where the study asks for them."""
-        asks_long = self.grounding is not None and dataset.name in self.grounding.long_answers
-        return ROUGE_L if asks_long else end_task_of(dataset)
+        if self.grounding is not None and dataset.name in self.grounding.long_answers:
+            return ROUGE_L
+        file, score = dataset.imported, dataset.end_task
+        return score or (str(load_format(file.kind, file.format).end_task) if file else EXACT_MATCH)
 
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:

@@ -279,6 +279,8 @@ def address(
         wanted = f"must be an address, as in {example}"
 
     def read(value: Any) -> str:
+        from longtail.transfer.http import is_loopback  # loads requests
+
         url = read_text(value)
         if "@" in url or "?" in url or "#" in url:
             raise fail("", f"may hold no user name, password or query{advice}")
@@ -287,18 +289,12 @@ def address(
             is_address = bool(parts.hostname) and parts.port != 0 and not any(char.isspace() for char in url)
         except ValueError:
             is_address = False
-        is_http = is_address and parts.scheme == "http" and (may_be_http or _is_near(url))
+        is_http = is_address and parts.scheme == "http" and (may_be_http or is_loopback(url))
         if not is_address or not (parts.scheme == "https" or is_http):
             raise fail("", wanted)
         return url
 
     return value_of("a text", read, type="string", pattern="^https?://[^@?#]+$")
-
-
-def _is_near(url: str) -> bool:
-    from longtail.transfer.http import is_loopback  # loads requests
-
-    return is_loopback(url)
 
 
 TEXT = value_of("a text", read_text, type="string", minLength=1, maxLength=_LONGEST_TEXT)

@@ -71,8 +71,9 @@ def unreadable(published: Path, error: duckdb.Error) -> PublishError:
 
 @contextmanager
 def open_publication(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The same connection as a context; a file that proves unreadable inside it raises the same error."""
+    """The same connection as a context. It reads no other file; a file that proves unreadable raises the same error."""
     with connect_to_publication(published) as connection:
+        connection.execute("set enable_external_access = false")
         try:
             yield connection
         except _UNREADABLE as error:

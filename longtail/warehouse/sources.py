@@ -135,12 +135,6 @@ def document_columns(table: str) -> dict[str, dict[str, str]]:
     }
 
 
-def write_sources() -> None:
-    """Write both files again."""
-    SOURCES_FILE.write_text(sources_yaml(), encoding="utf-8")
-    DOCS_FILE.write_text(lake_docs(), encoding="utf-8")
-
-
 def _table(table: Table) -> str:
     selected = ", ".join(f'"{column.name}"' for column in table.columns)
     lines = [
@@ -152,4 +146,5 @@ def _table(table: Table) -> str:
 
 
 if __name__ == "__main__":
-    write_sources()
+    SOURCES_FILE.write_text(sources_yaml(), encoding="utf-8")
+    DOCS_FILE.write_text(lake_docs(), encoding="utf-8")

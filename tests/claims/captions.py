@@ -11,7 +11,7 @@ from longtail.generation.latency import N_QUESTIONS
 from longtail.processes import GRACE_S
 from longtail.report.figures import FIGURES
 from longtail.statistics import correlation_intervals
-from longtail.statistics.method_comparisons import N_RESAMPLES
+from longtail.statistics.paired_comparisons import N_RESAMPLES
 from longtail.statistics.risk_coverage import DELTA
 from longtail.study.study import Study
 from tests.claims.form import Claim, Computed, caption, constant, dbt_variable

@@ -34,7 +34,7 @@ def name(key):
 needed = definitions.resolve_asset_graph()
 full = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
 graph = dg.Definitions(
-    assets=full.assets, asset_checks=full.asset_checks, resources=full.resources
+    assets=full.assets, asset_checks=full.asset_checks, resources=definitions.resources
 ).resolve_asset_graph()
 shown = {}
 for key in sorted(graph.materializable_asset_keys, key=lambda k: k.path):

@@ -32,7 +32,7 @@ def report() -> ModuleType:
 
 
 def files(folder: Path) -> ReportFiles:
-    picture = folder / "figures" / "scaling.png"
+    picture = folder / "figures" / "accuracy_by_popularity.png"
     picture.parent.mkdir()
     picture.write_bytes(b"\x89PNG")
     report = folder / "report.html"
@@ -41,8 +41,7 @@ def files(folder: Path) -> ReportFiles:
         path=report,
         n_bytes=15,
         seconds=1.5,
-        pictures={"scaling": picture, "headline": picture},
-        plotted_on={"scaling": "fct_accuracy_by_popularity_level"},
+        pictures={"accuracy_by_popularity": picture},
         missing={"sampling": "Not shown: table fct_sampling of this study has no rows."},
         numbers={"accuracy/s/bm25": 0.75, "adaptive_gain/s/bm25": 0.05},
         n_figures=2,
@@ -67,12 +66,12 @@ def test_headline_numbers_are_time_series_and_pages_are_linked(report: ModuleTyp
 def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -> None:
     found = {"/".join(one.asset_key.path): one.metadata for one in report.observations(files(tmp_path))}
     assert set(found) == {
-        "sandbox/marts/fct_accuracy_by_popularity_level",
+        "sandbox/marts/fct_accuracy_by_popularity",
         "sandbox/marts/fct_accuracy",
         "sandbox/marts/fct_verdicts",
     }
-    plot = found["sandbox/marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
-    assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
+    plot = found["sandbox/marts/fct_accuracy_by_popularity"]["plot_accuracy_by_popularity"]
+    assert plot.value == "![accuracy_by_popularity](data:image/png;base64,iVBORw==)"
     assert found["sandbox/marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
     assert found["sandbox/marts/fct_verdicts"]["adaptive_gain/s/bm25"].value == 0.05
 

@@ -20,7 +20,8 @@ import dagster as dg
 import pytest
 
 from dagster_project.defs.resources import chosen_study
-from dagster_project.defs.schedules import failed_runs, last_complete_month
+from dagster_project.defs.schedules import failed_runs
+from longtail.study.source import newest_past_month
 from tests.journeys.commands import run_python
 
 
@@ -34,7 +35,7 @@ from tests.journeys.commands import run_python
     ],
 )
 def test_the_month_before(day: str, month: str) -> None:
-    assert last_complete_month(datetime.datetime.fromisoformat(day)) == month
+    assert newest_past_month(datetime.date.fromisoformat(day)) == month
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):

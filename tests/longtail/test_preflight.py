@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from longtail.errors import BackendError
-from longtail.needs import check_package, install_command
+from longtail.needs import install_command
 from longtail.preflight import misses
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.datasets import Dataset
@@ -322,10 +321,3 @@ def test_an_extra_is_installed_from_the_project_where_the_program_runs(
         install_command("[gguf]")
         == f"{PROJECT_ROOT}/.venv/bin/python -m pip install -e '{PROJECT_ROOT}[gguf]'"
     )
-
-
-def test_a_missing_package_is_named_with_its_command() -> None:
-    with pytest.raises(
-        BackendError, match=r"the package no_such_package is not installed; run: .* pip install x"
-    ):
-        check_package("no_such_package", "x")

@@ -16,9 +16,10 @@ import duckdb
 
 from longtail.report.figures.memory import ACROSS
 from longtail.report.figures.verdicts import ALL_AUROCS, GAIN
-from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
+from longtail.report.published import list_tables, read_dimensions, read_figure
 from longtail.report.report import png, specification
 from longtail.storage.home import PROJECT_ROOT
+from longtail.warehouse.publication import open_publication
 
 PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
 _UNKNOWN = "– (– to –)"
@@ -711,7 +712,7 @@ _BY_PAGE_VIEWS = ("popqa_sample", "popqa_500", "popqa", "popqa_least_popular")
 
 def picture(published: Path) -> bytes:
     """PNG: accuracy against popularity; below it the AUROC of signals, beside what deciding by them gains."""
-    with open_warehouse(published) as connection:
+    with open_publication(published) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
         titles = (

@@ -21,7 +21,6 @@ from longtail.report.marks import (
     relation_cells,
     rows_of_points,
     series,
-    steps,
 )
 from longtail.warehouse.publication import HEADLINE_SQL
 
@@ -134,7 +133,11 @@ from marts.fct_accuracy_by_popularity_level
 where n >= {FEWEST_BY_RELATION} and n_parameters is not null
 order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",  # noqa: S608
     spec=curves_in_panels(
-        "method", SIZE_X, ACCURACY_Y, steps("level", "log10 popularity", LEVELS), least=200
+        "method",
+        SIZE_X,
+        ACCURACY_Y,
+        categories("level", "log10 popularity", LEVELS, is_ordered=True),
+        least=200,
     ),
 )
 

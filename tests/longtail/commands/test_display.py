@@ -118,6 +118,7 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
     times.note(STAGES[3], 60.0)
     console = Console(file=Terminal(), force_terminal=True, width=120, color_system=None)
     live = Display(console, times, clock)
+    assert str(live.__rich__()) == "starting · 0 s"
     live.plan(STAGES)
     live.begin(2)
     with Progress(LOG, "answers one|bm25", 100, 100, clock) as rows:
@@ -131,6 +132,12 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
     assert bar.endswith(
         "answers one|bm25: 50 of 100, 5.0/s (400 tokens/s), about 10 s left".ljust(len(bar[29:]))
     )
+    for number, after in ((2, "between stages"), (4, "finishing")):
+        live.begin(number)
+        clock.now += 7
+        live.end(is_done=False)
+        clock.now += 3
+        assert str(live.__rich__()) == f"{after} · 3 s"
 
 
 def test_a_terminal_is_left_with_its_cursor_and_without_live_lines(times: StageTimes) -> None:

@@ -17,7 +17,7 @@ from longtail.grounding.portrait import WIDTH
 from longtail.grounding.quip import score_generations
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.sandbox.world import World
-from longtail.statistics.grounding_intervals import compare_prompts
+from longtail.statistics.paired_comparisons import compare_prompts
 from longtail.storage.lake import Lake
 from longtail.study.prompts import Grounding
 from tests.lake_rows import fill

@@ -14,7 +14,7 @@ import pytest
 
 from longtail.commands import compare as command
 from longtail.report.comparison import compare, write_comparison
-from longtail.statistics.method_comparisons import difference_interval
+from longtail.statistics.paired_comparisons import difference_interval
 from longtail.statistics.resampling import seed_of
 from tests.longtail.report.browser import show
 from tests.longtail.report.generated_marts import write_marts

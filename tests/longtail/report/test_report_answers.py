@@ -17,8 +17,9 @@ import pytest
 
 from longtail.report import answers
 from longtail.report.answers import LONGEST, write_answers
-from longtail.report.published import open_warehouse, read_dimensions
+from longtail.report.published import read_dimensions
 from longtail.report.report import head
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.browser import element, press, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
 from tests.longtail.report.test_report_browser import MARKUP
@@ -68,7 +69,7 @@ def _write_marts(path: Path) -> Path:
 
 
 def write(warehouse: Path, target: Path) -> Path:
-    with open_warehouse(warehouse) as connection:
+    with open_publication(warehouse) as connection:
         return write_answers(connection, head(connection, read_dimensions(connection)), target)
 
 

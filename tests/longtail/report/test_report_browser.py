@@ -15,8 +15,9 @@ import pytest
 from longtail.report.figure import ROLES, fit, resolve
 from longtail.report.figures import FIGURES
 from longtail.report.page import columnar
-from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
+from longtail.report.published import list_tables, read_dimensions, read_figure
 from longtail.report.report import write_report
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.browser import again, element, press, settle, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
 
@@ -292,7 +293,7 @@ def test_the_browser_lays_charts_out_as_the_pictures_are(driver: Any, hostile: t
     sources = "\n".join(
         (PAGE_SCRIPTS / f"{name}.js").read_text(encoding="utf-8") for name in ("data", "chart")
     )
-    with open_warehouse(hostile[0]) as connection:
+    with open_publication(hostile[0]) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     driver.get("about:blank")

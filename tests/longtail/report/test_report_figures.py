@@ -16,11 +16,11 @@ from longtail.report.published import (
     FigureRows,
     in_order,
     list_tables,
-    open_warehouse,
     read_dimensions,
     read_figure,
 )
 from longtail.report.report import first_shown, picture, specification, write_report
+from longtail.warehouse.publication import open_publication
 from tests.longtail.report.generated_marts import World, contracts, write_marts
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -52,7 +52,7 @@ def rows_of(payload: dict, key: str) -> list[dict]:
 
 def test_every_query_fits_the_contracts_of_the_marts(warehouse: Path) -> None:
     known = contracts()
-    with open_warehouse(warehouse) as connection:
+    with open_publication(warehouse) as connection:
         tables = list_tables(connection)
         for figure in FIGURES:
             if set(figure.tables) <= set(known):
@@ -127,12 +127,12 @@ def test_every_chart_is_drawn_as_a_picture(warehouse: Path, tmp_path: Path) -> N
     (folder / "of_an_older_report.png").write_bytes(b"")
     files = write_report(warehouse, tmp_path / "published" / "report.html", folder)
     charts = {figure.key for figure in FIGURES if figure.kind == "chart"} - set(files.missing)
-    assert set(files.pictures) == charts | {"headline"}
+    assert set(files.pictures) == charts
     assert {path.name for path in folder.iterdir()} == {f"{key}.png" for key in files.pictures}
     for path in files.pictures.values():
         assert path.read_bytes().startswith(PNG)
         assert path.stat().st_size > 3_000, path.name  # axes without a point have fewer
-    assert set(files.plotted_on.values()) <= set(contracts())
+    assert {figure.mart for figure in FIGURES if figure.key in files.pictures} <= set(contracts())
 
 
 def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp
     path = write_marts(tmp_path / "warehouse.duckdb", world)
     with duckdb.connect(str(path)) as connection:
         connection.execute("update marts.dim_methods set is_parametric = method <> 'bm25'")
-    with open_warehouse(path) as connection:
+    with open_publication(path) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = {figure.key: read_figure(connection, figure, tables) for figure in FIGURES}
     paired = {key: one for key, one in read.items() if "parametric_method" in one.names}
@@ -161,7 +161,7 @@ def test_labels_that_look_like_colours_stay_labels(tmp_path: Path) -> None:
     """A picture has the light theme's colours for the page's variables; `var(--gone)` names none of them."""
     labels = ["var(--ink)", "var(--gone)"]
     path = write_marts(tmp_path / "warehouse.duckdb", World(models=labels, relations=labels))
-    with open_warehouse(path) as connection:
+    with open_publication(path) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     for one in read:
@@ -312,7 +312,7 @@ def test_axes_name_what_the_popularity_of_a_data_set_counts(tmp_path: Path) -> N
         connection.execute(
             "update marts.dim_datasets set popularity_name = 'site links' where dataset = 'd2'"
         )
-    with open_warehouse(path) as connection:
+    with open_publication(path) as connection:
         dimensions = read_dimensions(connection)
     spec = [{"$label": "popularity"}, {"$label": "threshold"}]
     views = ["monthly page views of the subject", "threshold: monthly views"]

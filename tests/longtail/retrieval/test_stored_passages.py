@@ -154,7 +154,7 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_finite(tmp_path: Path) -> None:
+def test_dense_in_parts_finds_what_one_index_finds(tmp_path: Path) -> None:
     passages = generated(12, 10)
     (tmp_path / "index").mkdir()
     context = Context(passages, tmp_path / "index", tmp_path / "cache", LOG, k=4)
@@ -165,19 +165,10 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
         [f"{passage.title}\n{passage.text}" for passage in passages], LOG
     )
     products = ANSWER_ENCODER.load("cpu").encode([query.text for query in queries], LOG) @ vectors.T
-
-    def nearest(scores: np.ndarray) -> list[int]:
-        return sorted(range(12), key=lambda row: (-round(float(scores[row]), 6), row))[:4]
-
     best = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
-    assert best == [nearest(scores) for scores in products]
-    part = tmp_path / "index" / "00001.npy"
-    bad = np.load(part)
-    bad[2] = np.nan  # passage 7
-    np.save(part, bad)
-    products[:, 7] = -1
-    found = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
-    assert found == [nearest(scores) for scores in products]
+    assert best == [
+        sorted(range(12), key=lambda row: (-round(float(scores[row]), 6), row))[:4] for scores in products
+    ]
 
 
 def test_a_second_build_of_an_index_is_refused_while_the_first_runs(

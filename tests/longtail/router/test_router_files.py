@@ -1,35 +1,14 @@
-"""Files of the router: popularity by name, files that say something else or are none, and arguments of other kinds."""
+"""The router's file of names: whose name it is, in any spelling, and how popular."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from hand_made import BM25, marts_of, routers_of
 
-from longtail.router import Candidate, Names, Router, load_names
+from longtail.router import Candidate, Names, load_names
 from longtail.router.decisions import fold, names_file
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("routers")
-
-
-@pytest.fixture(scope="module")
-def router(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Router:
-    """A router that decides by a prediction, and by popularity if that is not known."""
-    return routers_of(marts_of(tmp_path_factory.mktemp("marts"), predicts=True), folder)[BM25]
-
-
-def test_numbers_of_numpy_are_numbers(router: Router) -> None:
-    numpys: Any = (np.int64(3), np.str_("composer"), np.float32(0.5), np.float64(0.25))
-    assert router.decide(*numpys) == router.decide(3, "composer", 0.5, 0.25)
-    assert router.decide(*numpys[:2]) == router.decide(3, "composer")
-
 
 PARIS = Candidate("Q1", "Paris", "capital of France", 9.5)
 TROJAN = Candidate("Q2", "Paris", "son of Priam", 2.0)

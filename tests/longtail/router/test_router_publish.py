@@ -43,9 +43,9 @@ def with_gains(hand_made_marts: Marts, retriever: str, **scopes: dict[str, Any])
             {**row, **scopes.get(row["threshold_scope"], {})} if pair[-1] == retriever else row
             for row in rows
         ]
-        for pair, rows in hand_made_marts.gains.items()
+        for pair, rows in hand_made_marts["gains"].items()
     }
-    return dataclasses.replace(hand_made_marts, gains=gains)
+    return {**hand_made_marts, "gains": gains}
 
 
 def segment(n: int, right_with: int, right_without: int) -> dict[str, Any]:
@@ -147,11 +147,10 @@ def test_one_threshold_for_all_has_the_accuracies_of_each_relation(
 
 
 def test_questions_without_popularity_count_only_if_none_has_one(hand_made_marts: Marts) -> None:
-    (pair,) = (pair for pair in hand_made_marts.counts if pair[-1] == "dense")
-    nameless = [{**row, "has_popularity": False} for row in hand_made_marts.counts[pair]]
-    unknown = dataclasses.replace(
-        hand_made_marts, counts={**hand_made_marts.counts, pair: nameless}, thresholds={}
-    )
+    (pair,) = (pair for pair in hand_made_marts["counts"] if pair[-1] == "dense")
+    nameless = [{**row, "has_popularity": False} for row in hand_made_marts["counts"][pair]]
+    counts = {**hand_made_marts["counts"], pair: nameless}
+    unknown = {**hand_made_marts, "counts": counts, "thresholds": {}}
     router = documents_by_name(unknown)[DENSE]
     assert (router["policy"], router["rules"]["all"]["overall"]) == ("always", segment(8, 7, 4))
     assert documents_by_name(hand_made_marts)[DENSE]["rules"]["all"]["overall"] == segment(7, 6, 4)
@@ -160,11 +159,9 @@ def test_questions_without_popularity_count_only_if_none_has_one(hand_made_marts
 def test_a_relation_without_a_threshold_of_its_own_gets_the_rule_for_all(
     hand_made_marts: Marts, tmp_path: Path
 ) -> None:
-    (pair,) = (pair for pair in hand_made_marts.counts if pair[-1] == "bm25")
-    without = [row for row in hand_made_marts.thresholds[pair] if row["relation"] != "capital"]
-    router = routers_of(
-        dataclasses.replace(hand_made_marts, thresholds={pair: without}), tmp_path / "without"
-    )[BM25]
+    (pair,) = (pair for pair in hand_made_marts["counts"] if pair[-1] == "bm25")
+    without = [row for row in hand_made_marts["thresholds"][pair] if row["relation"] != "capital"]
+    router = routers_of({**hand_made_marts, "thresholds": {pair: without}}, tmp_path / "without")[BM25]
     assert router.relations == ("composer",)
     assert router.decide(2.9, "capital").n == 3
 
@@ -298,7 +295,7 @@ def key_of(row: dict[str, object]) -> str:
 
 def test_every_pair_of_a_study_has_a_router_that_states_its_mart(built: Study, marts: Marts) -> None:
     report = publish_routers(built, LOG)
-    assert set(report.policies) == {".".join(pair) for pair in marts.gains}
+    assert set(report.policies) == {".".join(pair) for pair in marts["gains"]}
     assert not any(name.endswith(".oracle") for name in report.policies)
     assert any(name.startswith("popqa.few_shot.large.genread.bm25") for name in report.policies)
     for name, policy in report.policies.items():
@@ -331,9 +328,9 @@ def test_deciding_every_question_gives_the_mart_of_thresholds_exactly(
     """With gains that are said to be sure, so that thresholds decide."""
     sure = {
         pair: [{**row, **SURE} for row in rows if row["threshold_scope"] == scope]
-        for pair, rows in marts.gains.items()
+        for pair, rows in marts["gains"].items()
     }
-    routers = routers_of(dataclasses.replace(marts, gains=sure), tmp_path / "routers")
+    routers = routers_of({**marts, "gains": sure}, tmp_path / "routers")
     assert {router.policy for router in routers.values()} == {scope}
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     for question in questions.to_dict("records"):

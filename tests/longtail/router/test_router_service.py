@@ -277,15 +277,6 @@ def changed(client: Client) -> Iterator[Path]:
     assert client.health()["status"] == "ok"
 
 
-def test_what_is_no_router_is_told_while_the_old_one_serves(client: Client, changed: Path) -> None:
-    (changed / f"{BM25}.json").unlink()
-    (changed / f"{BM25}.json").mkdir()
-    client.clock.seconds += EVERY_S
-    health = client.health()
-    assert (health["status"], f"{BM25}.json: " in health["error"]) == ("stale", True)
-    assert client.decide(popularity=3.9, relation="composer")["retrieve"] is True
-
-
 def test_a_folder_without_routers_is_told_as_unhealthy(client: Client, changed: Path) -> None:
     for path in changed.glob("*.json"):
         path.unlink()

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.subject_worlds import WORLDS, false_gains
 from longtail.statistics.adaptive_signals import RESULTS, _Spread, compare_signals
-from longtail.statistics.method_comparisons import mcnemar_exact
+from longtail.statistics.paired_comparisons import mcnemar_exact
 from tests.longtail.statistics.compared_signals import (
     KEY,
     N_SPLITS,

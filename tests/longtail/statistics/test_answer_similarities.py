@@ -61,15 +61,6 @@ def test_a_cosine_that_is_the_threshold_joins_two_answers(threshold: float, n_cl
     assert row["n_clusters"] == n_clusters
 
 
-def test_a_chain_of_near_answers_is_one_cluster_in_any_order() -> None:
-    angles = {"a": 0.0, "b": 0.6, "c": 1.2, "d": 3.0}
-    around = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
-    near = math.cos(0.65)  # a and b, b and c; not a and c
-    for order in ("abcd", "acbd", "dcab"):
-        (row,) = compared([dict.fromkeys(order, 1)], around, near)
-        assert (row["n_clusters"], row["entropy"]) == (2, pytest.approx(entropy_of([3, 1])))
-
-
 def test_single_answers_and_answers_without_a_usable_vector_belong_to_no_pair() -> None:
     vectors = {**VECTORS, "broken": (math.nan, 0, 0), "huge": (math.inf, 0, 0)}
     sets = [

@@ -104,13 +104,6 @@ def test_within_relations_is_the_regression_with_relation_dummies() -> None:
     assert within_relations(rows.relation, rows.popularity, rows.right_0)[0] == pytest.approx(expected)
 
 
-def test_simpson_the_pooled_correlation_is_negative_and_the_one_within_relations_positive() -> None:
-    rows = questions(n=2_000)[["relation", "subject", "popularity", "right_0"]]
-    every = resampled(rows)["all"]
-    assert np.nanquantile(every["pooled"], 0.975, axis=0).max() < 0
-    assert np.nanquantile(every["within"], 0.025, axis=0).min() > 0.1
-
-
 def test_marts_have_the_quantiles_of_the_resamples(awkward: Study) -> None:
     found = mart(awkward, "fct_popularity_correlation")
     measures = [*MEASURES, *(f"{measure}_within" for measure in MEASURES)]
@@ -127,15 +120,6 @@ def test_marts_have_the_quantiles_of_the_resamples(awkward: Study) -> None:
     assert set(every.within_undefined.dropna()) == {"no variance of correctness"}
     assert set(found[found.relation != "all"].within_undefined) == {"one relation"}
     assert (every.n == every.n_within + every.n_missing_relation).all()
-
-
-def test_intervals_do_not_depend_on_the_other_models() -> None:
-    """The draws belong to the questions, so that another model in the study changes no interval."""
-    rows = questions()[["relation", "subject", "popularity", "right_0", "right_1"]]
-    both, alone = resampled(rows, 50), resampled(rows.drop(columns="right_1"), 50)
-    for name, actual in alone.items():
-        for scope, values in actual.items():
-            np.testing.assert_allclose(values[:, :, 0], both[name][scope][:, :, 0], atol=1e-12)
 
 
 def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none() -> None:

@@ -28,7 +28,6 @@ from longtail.statistics.prediction_fit import (
     fit_all,
     ridge,
     score,
-    separated_rows,
     standardise,
 )
 from longtail.statistics.prediction_tables import (
@@ -243,12 +242,6 @@ def test_a_separated_block_has_a_limit_and_no_coefficients(
     assert np.isnan(found.beta).all()
     assert found.solution is None
     assert found.log_likelihood == pytest.approx(limit, abs=1e-9)
-
-
-def test_overlap_is_no_separation() -> None:
-    rows = block([(-1,), (0,), (1,), (2,)], [0, 1, 0, 1])
-    assert not separated_rows(rows.design, rows.correct).any()
-    assert not fit(rows).is_separated
 
 
 @settings(max_examples=25, deadline=None)

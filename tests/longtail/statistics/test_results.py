@@ -17,8 +17,7 @@ from longtail.statistics import (
     adaptive_signals,
     correlation_intervals,
     factual_consistency,
-    grounding_intervals,
-    method_comparisons,
+    paired_comparisons,
     prediction,
     signal_quality,
 )
@@ -34,8 +33,7 @@ QUERIES = {
     "adaptive_signals": adaptive_signals.QUERIES,
     "correlation_intervals": [correlation_intervals.QUERY],
     "factual_consistency": [*factual_consistency.QUERIES, factual_consistency.TUNED_QUERY],
-    "grounding_intervals": [grounding_intervals.QUERY],
-    "method_comparisons": [method_comparisons.QUERY],
+    "paired_comparisons": [paired_comparisons.METHODS_QUERY, paired_comparisons.PROMPTS_QUERY],
     "prediction": prediction.QUERIES,
     "signal_quality": [signal_quality.QUERY_WITH_COUNTS],
 }

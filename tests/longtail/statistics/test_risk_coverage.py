@@ -1,4 +1,4 @@
-"""Risk against coverage: areas by brute force and scikit-learn, bounds by scipy, promises in simulated worlds."""
+"""Risk against coverage: areas by brute force, bounds by scipy, promises in simulated worlds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from sklearn.metrics import precision_recall_curve
 
 from benchmarks.risk_worlds import Setting, broken
 from longtail.statistics.risk_coverage import (
@@ -66,14 +65,6 @@ def test_the_area_is_the_mean_risk_over_all_orders_of_the_ties() -> None:
     (row, *_) = rows_of(signal, wrong)
     assert row["area"] == pytest.approx(np.mean(areas))
     assert row["excess_area"] == pytest.approx(np.mean(areas) - best)
-
-
-def test_the_area_is_that_of_scikit_learns_curve() -> None:
-    """Risk is 1 − precision. Without ties, coverage rises by 1/n with each of its thresholds."""
-    signal, wrong = some(300, 1, 10**9)
-    precision, _, _ = precision_recall_curve(1 - wrong, signal)
-    (row, *_) = rows_of(signal, wrong)
-    assert row["area"] == pytest.approx((1 - precision[:-1]).mean())
 
 
 def test_steps_answer_what_is_above_their_threshold_ties_together() -> None:

@@ -22,7 +22,6 @@ from longtail.statistics.signal_policies import (
     decisions,
     gain_over,
     resample_accuracies,
-    thresholds,
 )
 
 Values = npt.NDArray[Any]
@@ -34,23 +33,6 @@ def asked(relation: list[str], popularity: list[float], *differences: list[int])
         tuple(np.array(difference, dtype=float) for difference in differences), {},
         np.arange(len(relation)),
     )  # fmt: skip
-
-
-def test_the_threshold_is_the_next_fitted_value_above_what_is_worth_retrieving() -> None:
-    values = np.array([[0.1, 0.2, 0.2, 0.3, 0.4, 0.5]] * 4)
-    is_fitted = np.array(
-        [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]], dtype=bool
-    )
-    gained = np.array([
-        [1, 1, -1, 0, -1, 0],  # below 0.2 one is gained, and below 0.4 no more: the lower one is taken
-        [0, 1, 1, 0, -1, 1],  # below 0.3
-        [-1, 0, 0, 0, 1, 1],  # nothing below any threshold, but all together: always
-        [0, 0, 0, 0, 0, 0],  # nothing to fit on
-    ])  # fmt: skip
-    (found,) = thresholds(values, is_fitted, [gained.astype(float)])
-    assert found.tolist() == [0.2, 0.3, np.inf, -np.inf]
-    (never,) = thresholds(values[:1], is_fitted[1:2], [np.array([[-1.0, 0, 0, 0, 0, 0]])])
-    assert never.tolist() == [0.1]
 
 
 def test_a_relation_without_fitted_questions_has_the_threshold_for_all() -> None:

@@ -318,17 +318,6 @@ def test_each_fit_is_that_of_scikit_learn_on_its_rows_alone(
         assert mine == pytest.approx(theirs.predict_proba(columns)[:, 1], abs=10.0**-DECIMALS)
 
 
-def test_answers_that_are_not_fitted_on_change_nothing(drawn: tuple[Values, ...]) -> None:
-    predictors, relation, correct, weights = drawn
-    features = Features(predictors, relation, N_RELATIONS)
-    found = probabilities(features, correct, weights)
-    for at, one in enumerate(weights):
-        others = np.flatnonzero(one == 0)
-        turned = correct.copy()
-        turned[others] = 1 - turned[others]
-        assert (probabilities(features, turned, weights[[at]])[0] == found[at]).all()
-
-
 def test_the_model_of_all_rows_gives_the_same_probabilities(drawn: tuple[Values, ...]) -> None:
     predictors, relation, correct, _ = drawn
     model = fit_model(Features(predictors, relation, N_RELATIONS), correct)

@@ -78,16 +78,6 @@ def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> No
     assert stale == {"sandbox.server"}
 
 
-def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
-    """`selected_facts` decides which questions exist; `draw` decides which of them are compared."""
-    old = 'columns=["subject_id", "property_id"]'
-    new = 'columns=["property_id", "subject_id"]'
-    assert "questions.build" in changed(copied, "wikimedia/selected_facts.py", old, new)
-    old = "sorted(rows, key=place)[:limit]"
-    new = "sorted(rows, key=place)[-limit:]"
-    assert "embedding.lake_tables" in changed(copied, "questions/build.py", old, new)
-
-
 def test_modules_that_cannot_change_rows_make_no_stage_stale(copied: Path) -> None:
     assert not changed(copied, "transfer/limits.py", "interval_s: float = 0.3", "interval_s: float = 0.4")
     assert not changed(copied, "progress.py", "EVERY_S = 30.0", "EVERY_S = 31.0")

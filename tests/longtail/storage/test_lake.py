@@ -79,15 +79,6 @@ def test_schema_files_give_every_table_its_columns(lake: Lake) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.parametrize("n_bytes", [0, 100])
-def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
-    lake.ensure_schemas()
-    path = lake.path("triples", "_schema")
-    path.write_bytes(path.read_bytes()[:n_bytes])
-    lake.ensure_schemas()
-    assert pq.read_schema(path).equals(TABLES["triples"].schema)
-
-
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
@@ -134,24 +125,6 @@ def test_a_missing_table_names_the_asset_to_materialise(lake: Lake) -> None:
             ask("triples")
     with pytest.raises(LakeError, match=r"partition m\|bm25 is missing"):
         lake.read("answers", "m|bm25")
-
-
-def test_the_error_for_a_damaged_file_says_what_to_do(lake: Lake) -> None:
-    lake.write("triples", _rows(50), fingerprint="f")
-    path = lake.path("triples")
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(LakeError, match=r"is damaged: .*; materialise asset lake/triples again"):
-        lake.read("triples")
-    assert lake.stamp("triples") is None
-    assert lake.current("triples", "f") is None
-
-
-def test_a_file_without_a_checksum_is_not_current(lake: Lake) -> None:
-    lake.path("triples").parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(_rows(1)), lake.path("triples"))
-    assert lake.stamp("triples") is None
-    with pytest.raises(LakeError, match="it has no checksum"):
-        lake.content("triples")
 
 
 # Current or stale ----------------------------------------------------------------------------------

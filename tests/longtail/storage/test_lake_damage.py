@@ -92,11 +92,6 @@ def test_a_damaged_partition_is_made_again_and_the_log_says_so_once(
     ]
 
 
-def test_a_partition_whose_quarantine_is_missing_is_made_again(lake: Lake) -> None:
-    lake.path("quarantine", f"page_views|{MONTH}").unlink()
-    assert lake.current("page_views", "f", MONTH) is None
-
-
 def test_a_damaged_input_is_refused_however_it_is_read(lake: Lake) -> None:
     lake.write("questions", [], fingerprint="f")
     flip(lake.path("questions"))

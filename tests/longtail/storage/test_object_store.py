@@ -218,17 +218,6 @@ def test_an_emptied_store_is_filled_again(lakes: tuple[Lake, Lake], server: S3Se
     assert subjects(here) == ["Q2"]
 
 
-def test_a_run_that_was_killed_before_it_put_its_file_is_finished(
-    lakes: tuple[Lake, Lake], server: S3Server
-) -> None:
-    here, there = lakes
-    here.write("triples", rows("Q1"), fingerprint="f")
-    Lake(here.root).write("triples", rows("Q2"), fingerprint="g")  # a lake without a store
-    here.synchronise()
-    there.synchronise()
-    assert subjects(there) == ["Q2"]
-
-
 def test_of_two_changes_the_object_wins_and_the_log_says_so(
     lakes: tuple[Lake, Lake], caplog: pytest.LogCaptureFixture
 ) -> None:

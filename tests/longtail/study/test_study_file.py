@@ -186,7 +186,6 @@ def test_the_allowed_values_of_a_sample(
 @pytest.mark.parametrize(
     ("sample", "more", "message"),
     [
-        (None, {}, "source.sample must be a mapping of keys, not nothing"),
         ({}, {}, "source.sample.frequency: is missing; it must be one of popularity, text"),
         (BY_VIEWS | {"text": "x"}, {}, "source.sample.text: goes with frequency: text"),
         (BY_VIEWS | {"match": "anywhere"}, {}, "source.sample.match: goes with frequency: text"),

@@ -1,4 +1,4 @@
-from longtail.statistics.grounding_intervals import QUERY, compare_prompts
+from longtail.statistics.paired_comparisons import PROMPTS_QUERY, compare_prompts
 from longtail.statistics.results import read, study_seed
 
 
@@ -6,7 +6,7 @@ def model(dbt, session):
     dbt.config(materialized="table")
     (comparisons,) = read(
         session,
-        [QUERY],
+        [PROMPTS_QUERY],
         int_grounding_pairs=dbt.ref("int_grounding_pairs"),
         int_questions=dbt.ref("int_questions"),
     )
