@@ -17,8 +17,14 @@ from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES
 from longtail.tuning import trainer
-from longtail.tuning.facts import FixedIndex, batch, read_facts
-from longtail.tuning.trainer import Trainer, distillation_loss, token_log_likelihoods
+from longtail.tuning.trainer import (
+    FixedIndex,
+    Trainer,
+    batch,
+    distillation_loss,
+    read_facts,
+    token_log_likelihoods,
+)
 
 
 def opened(study: Study) -> tuple[Any, FixedIndex]:
