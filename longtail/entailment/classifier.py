@@ -76,7 +76,6 @@ class Classifier:
         self._limit = input_limit(self._tokenizer, loaded.config)
 
     def close(self) -> None:
-        """Give the device back."""
         self._model = None
         self._lease.release()
 

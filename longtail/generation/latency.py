@@ -79,7 +79,6 @@ class Round:
     rows: Mapping[Way, AskedQuestion]
 
     def leave_out(self, ways: Collection[Way]) -> Round:
-        """The same question, not asked in these ways."""
         return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
 
     def row(self, way: Way, milliseconds: float) -> dict[str, Any]:
@@ -187,7 +186,6 @@ def _compute(c: _Calibration) -> Computed:
 
 
 def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
-    """The times of all answers."""
     n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
@@ -226,7 +224,6 @@ def _milliseconds(backend: Backend, steps: Steps) -> float | None:
 
 
 def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
-    """The times of the requests that answered the chosen questions."""
     for method in c.study.methods:
         columns = ["dataset", "question_id", "prompt", "latency_ms"]
         rows = c.lake.read("answers", c.scope(method).name, columns).to_pylist()

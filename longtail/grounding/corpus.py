@@ -40,8 +40,6 @@ _ROWS = 4_096
 
 @dataclass(frozen=True)
 class PortraitReport:
-    """A study's portrait, and where it lies."""
-
     fingerprint: str
     path: Path
     portrait: Portrait
@@ -90,7 +88,6 @@ def open_of(study: Study, lake: Lake) -> Portrait:
 
 
 def portrait_fingerprint(study: Study, lake: Lake) -> str:
-    """A hash of all that decides the portrait."""
     grounding = grounding_of(study)
     code = code_version(__name__)
     settings = (grounding.portrait.collections, grounding.portrait.false_positive_rate, WIDTH, NORMALISATION)

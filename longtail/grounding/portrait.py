@@ -14,7 +14,7 @@ import logging
 import math
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,6 @@ class Plan:
         return -(-self.n_parts // self.parts_per_file)
 
     def parts_of(self, file: int) -> range:
-        """The parts in one of its files."""
         first = file * self.parts_per_file
         return range(first, min(first + self.parts_per_file, self.n_parts))
 
@@ -283,10 +282,15 @@ class Portrait:
 def build(
     folder: Path, plan: Plan, corpus: Corpus, log: logging.Logger, memory: int = MEMORY, room: int = ROOM
 ) -> None:
-    """Write the files of a portrait that are not there yet. Errors: `LakeError` if one cannot be written."""
+    """Write the files of a portrait: as many in one pass over the texts as the memory allows, unless they are there.
+
+    Errors: `LakeError` if one cannot be written.
+    """
     at_once = max(1, memory // (plan.parts_per_file * plan.part_words * 8))
-    missing = [file for file in range(plan.n_files) if not _is_whole(folder, plan, file)]
-    for group in _neighbours(missing, at_once):
+    for first in range(0, plan.n_files, at_once):
+        group = range(first, min(first + at_once, plan.n_files))
+        if all(_is_whole(folder, plan, file) for file in group):
+            continue
         parts = range(plan.parts_of(group[0]).start, plan.parts_of(group[-1]).stop)
         words = np.zeros(len(parts) * plan.part_words, np.uint64)
         _fill(words, plan, parts, Hasher(plan.seed, room).full_pieces(corpus()))
@@ -316,7 +320,6 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def path_of(folder: Path, file: int) -> Path:
-    """The place of a portrait's file."""
     return folder / f"{file:05}.portrait"
 
 
@@ -356,18 +359,6 @@ def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
     except LakeError:
         return False
     return True
-
-
-def _neighbours(files: Sequence[int], at_once: int) -> Iterator[list[int]]:
-    """Groups of at most `at_once` files without a gap."""
-    group: list[int] = []
-    for file in files:
-        if group and (len(group) == at_once or file != group[-1] + 1):
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
 
 
 def _fill(words: np.ndarray, plan: Plan, parts: range, pieces: Iterable[np.ndarray]) -> None:

@@ -5,7 +5,7 @@ quotes (SPEC §9).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,6 @@ class Scorer:
         self._spans = np.empty((5, room), np.int64)
 
     def quotes(self, texts: Texts) -> Quotes:
-        """Scores and spans of all texts."""
         from longtail.grounding import kernels
 
         n_grams, n_quoted = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
@@ -111,7 +110,16 @@ def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger)
         (source.table, source.partition, lake.content(source.table, source.partition)) for source in sources
     ]
     stamp = fingerprint(contents, portrait_fingerprint(study, lake), code_version(__name__))
-    return lake.materialise(_TABLE, stamp, lambda: _compute(study, lake, model, sources, log), model)
+
+    def compute() -> Computed:
+        scorer = Scorer(open_of(study, lake))
+        files = [lake.path(source.table, source.partition) for source in sources]
+        log.info("quip of %s: %d generations", model, sum(pq.read_metadata(file).num_rows for file in files))
+        return Computed(
+            Streamed(part for source in sources for part in _score_file(lake, model, source, scorer))
+        )
+
+    return lake.materialise(_TABLE, stamp, compute, model)
 
 
 def _sources(study: Study, model: str) -> Iterator[_Source]:
@@ -123,19 +131,6 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
     if study.grounding_prompts:
         key = {"method": "method", "grounding_prompt": "prompt"}
         yield _Source("grounded_generations", model, key, {}, ("explanation", "reference_explanation"))
-
-
-def _compute(
-    study: Study, lake: Lake, model: str, sources: Sequence[_Source], log: logging.Logger
-) -> Computed:
-    scorer = Scorer(open_of(study, lake))
-    parts = (part for source in sources for part in _score_file(lake, model, source, scorer))
-    n = sum(
-        pq.read_metadata(lake.path(generations.table, generations.partition)).num_rows
-        for generations in sources
-    )
-    log.info("quip of %s: %d generations", model, n)
-    return Computed(Streamed(parts))
 
 
 def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:

@@ -229,7 +229,6 @@ def _train(run: _Run, step: int) -> None:
 
 
 def _judgement(run: _Run, step: int) -> Rows:
-    """The predictions at a step for all splits."""
     if step:
         return _read_predictions(
             run, step, run.folder / f"step_{step}.{run.judged_by}.json", run.facts.judged

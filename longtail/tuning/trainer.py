@@ -76,7 +76,6 @@ class Query:
 
     @property
     def text(self) -> str:
-        """What the reader reads."""
         return put_sentinel(self.wording)
 
     @property
@@ -308,7 +307,6 @@ class Trainer:
         torch.save(self._optimiser.state_dict(), folder / MOMENTS)
 
     def close(self) -> None:
-        """Free the weights, and give the device back."""
         del self._optimiser, self._retriever
         self._loaded.close()
 

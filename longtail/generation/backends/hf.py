@@ -191,7 +191,6 @@ class TransformersBackend:
         return Usage(names, sum(torch.cuda.max_memory_allocated(device) for device in gpus) / 2**20)
 
     def close(self) -> None:
-        """Free the weights."""
         del self._batches
         self._loaded.close()
 
@@ -203,7 +202,6 @@ class TransformersBackend:
         *,
         is_sampled: bool,
     ) -> list[list[Generation] | Failure]:
-        """For each encoded prompt its texts, or why there are none."""
         results: list[list[Generation] | Failure] = []
         rows: dict[int, Row] = {}
         for i, (tokens, drawn) in enumerate(zip(encoded, seeds, strict=True)):

@@ -22,8 +22,7 @@ from benchmarks.real_model import race_real_model
 from longtail.errors import BackendError, StudyError
 from longtail.generation.backends.base import identify
 from longtail.generation.backends.local.loading import load_model
-from longtail.models.gguf_models import convert
-from longtail.models.weights import check_folder
+from longtail.models.weights import check_folder, convert
 from longtail.storage.checksums import RECORD
 from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model
