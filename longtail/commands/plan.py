@@ -25,8 +25,7 @@ from longtail.generation.engine.job import common_bytes, distinct_works, in_orde
 from longtail.generation.engine.partition import cache_of, fingerprint_of
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
-from longtail.generation.latency import N_LEAST, SECONDS, choose_rounds
-from longtail.generation.tasks.answers import Answers
+from longtail.generation.latency import SECONDS
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.datasets import import_questions
 from longtail.preflight import misses
@@ -49,8 +48,9 @@ _SILENT = logging.getLogger("longtail.plan.silent")
 _SILENT.setLevel(logging.CRITICAL)
 _USUAL_PASSAGE = "passage " * 75
 """As long as a passage of 100 words."""
-_USUAL_S = {"report": 60.0, "other": 3.0}
-"""Seconds of a stage that has never run in this home: those of a small study on two slow cores."""
+_USUAL_S = {"report": 60.0, "single_latencies": SECONDS, "other": 3.0}
+"""Seconds of a stage that has never run in this home: those of a small study on two slow cores. Times of single answers
+are taken for about so long, whatever the study."""
 _SECONDS_PER_HOUR = 3600
 _SIDE = 1024
 _SHARE_OF_PRODUCT = 0.5
@@ -101,13 +101,13 @@ def plan_of(study: Study) -> Iterator[Planned]:
         for stage in plan(study, defs().resolve_asset_graph()):
             table, last = stage.keys[0].split("/")[-1], times.of(stage)
             try:
-                if stage.model is None or (last is not None and table not in TASKS):
-                    yield _line_of_other_stage(stage, last)
+                if table not in TASKS:
+                    yield _line_of_other_stage(stage, table, last)
                     continue
                 try:
-                    yield _line_of_model(study, lake, stage, session, last)
+                    yield _generation_line(study, lake, stage, session)
                 except LakeError:
-                    yield _line_of_model(study, assumed(), stage, session, last)
+                    yield _generation_line(study, assumed(), stage, session)
             except LakeError:
                 yield Planned(stage.title, "to do; counted once the stages before it have run", last)
 
@@ -149,29 +149,19 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
     return lake
 
 
-def _line_of_other_stage(stage: Stage, last: float | None) -> Planned:
+def _line_of_other_stage(stage: Stage, table: str, last: float | None) -> Planned:
     """The line of a stage that reads other tables than prompts."""
     if last is not None:
         return Planned(stage.title, "ran before; skipped if nothing it reads has changed", last)
-    return Planned(
-        stage.title, "to do; more for a large study", _USUAL_S["report" if stage.is_output else "other"]
-    )
-
-
-def _line_of_model(
-    study: Study, lake: Lake, stage: Stage, session: ModelSession, last: float | None
-) -> Planned:
-    """The line of a stage of one model. Errors: `LakeError` where an input is not made yet."""
-    table = stage.keys[0].split("/")[-1]
-    if table in TASKS:
-        return _generation_line(study, lake, stage, session)
-    if table == "single_latencies":
-        return Planned(stage.title, "to do", estimate_latencies(study, lake, study.model(str(stage.model))))
-    return _line_of_other_stage(stage, last)
+    usual = _USUAL_S["report" if stage.is_output else table if table in _USUAL_S else "other"]
+    return Planned(stage.title, "to do; more for a large study", usual)
 
 
 def _generation_line(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Planned:
-    """The line of a generated table of one model; of its partitions, current ones have no estimate."""
+    """The line of a generated table of one model; of its partitions, current ones have no estimate.
+
+    Errors: `LakeError` where an input is not made yet.
+    """
     task, model = TASKS[stage.keys[0].split("/")[-1]], study.model(str(stage.model))
     methods = study.methods if stage.first != stage.model else (None,)
     of_each = (estimate(task, Scope(study, lake, model, method), session) for method in methods)
@@ -251,28 +241,6 @@ def estimate(task: Task, scope: Scope, session: ModelSession) -> Estimate | None
         usd = model.device_hour_usd * seconds / _SECONDS_PER_HOUR
     n_results, n_missing = sum(len(work.keys) for work in works), sum(n for _, n in missing)
     return Estimate(n_results, n_missing, prompt_tokens, new_tokens, seconds, usd)
-
-
-def estimate_latencies(study: Study, lake: Lake, model: Model) -> float | None:
-    """Seconds of a model's partition of single_latencies, whose prompts share nothing; None where they are not known.
-
-    Errors: `LakeError` where an input is not made yet.
-    """
-    speed = tokens_per_second(lake, model)
-    if speed is None:
-        return None
-    plans = {method: Answers().plan(Scope(study, lake, model, method)).items for method in study.methods}
-    seconds = 0.0
-    for number, asked in enumerate(choose_rounds(plans, study.seed)):
-        if number >= N_LEAST and (study.is_quick or seconds >= SECONDS):
-            break
-        tokens = sum(
-            len(prompt.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + decoding.max_new_tokens // 2
-            for steps in asked.turns(study)
-            for prompt, decoding in steps
-        )
-        seconds += tokens / speed * (1 if number else 2)  # the first round is asked twice, to warm up
-    return seconds
 
 
 def tokens_per_second(lake: Lake, model: Model) -> float | None:

@@ -40,7 +40,7 @@ from longtail.generation.engine.task import ModelInput, Scope, materialise_empty
 from longtail.generation.prompts.build import bare_prompt
 from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
-from longtail.models.linear_layers import cpu_info
+from longtail.models.placement import cpu_info
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.fingerprints import code_version, fingerprint

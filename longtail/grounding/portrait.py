@@ -376,8 +376,6 @@ def _fill(words: np.ndarray, plan: Plan, parts: range, pieces: Iterable[np.ndarr
 def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
     header = {
         "plan": asdict(plan),
-        "first_part": plan.parts_of(number).start,
-        "bits": len(words) * 64,
         "observed_rate": _measure_rate(plan, number, words),
     }
     first = f"{_MAGIC}\n{json.dumps(header)}\n".encode().ljust(_HEADER)

@@ -68,7 +68,8 @@ class Scorer:
             members = self._find(piece.hashes)
             rows = slice(piece.first_text, piece.first_text + len(piece.counts))
             n_grams[rows] += piece.counts
-            n_quoted[rows] += _sums(members, piece.counts)
+            text_of_gram = np.repeat(np.arange(len(piece.counts)), piece.counts)
+            n_quoted[rows] += np.bincount(text_of_gram[members], minlength=len(piece.counts))
             n = kernels.runs(
                 members, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
             )
@@ -76,14 +77,6 @@ class Scorer:
             some[0] += piece.first_text
             spans.append(some)
         return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))
-
-
-def _sums(members: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The members among the grams of each text."""
-    before = np.concatenate([[0], np.cumsum(members, dtype=np.int64)])
-    ends = np.cumsum(counts)
-    sums: np.ndarray = before[ends] - before[ends - counts]
-    return sums
 
 
 @dataclass(frozen=True)

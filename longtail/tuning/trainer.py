@@ -41,8 +41,8 @@ from longtail.generation.prompts.build import (
     text_as_read,
 )
 from longtail.methods import VERBALISED, Method
-from longtail.models.linear_layers import use_trainable
 from longtail.models.model_files import CONFIG, INDEX, ModelFiles
+from longtail.models.placement import use_trainable
 from longtail.models.weights import find_weights
 from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
 from longtail.retrieval.base import load_retriever
@@ -295,7 +295,10 @@ class Trainer:
         step_losses = Losses(losses.mean().item(), divergence.item())
         if not math.isfinite(step_losses.reader + step_losses.retriever):
             raise BackendError(f"setting {self._setting.name}: the loss of step {number + 1} is not finite")
-        self._move(number)
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["rate"] * self._schedule.factor(number, self._steps)
+            torch.nn.utils.clip_grad_norm_(group["params"], CLIPPED_AT)
+        self._optimiser.step()
         return step_losses
 
     def save(self, folder: Path) -> None:
@@ -330,14 +333,6 @@ class Trainer:
         with torch.no_grad():
             alone = token_log_likelihoods(reader, parts_of(read), target).mean(-1)
         return loss.item(), alone
-
-    def _move(self, number: int) -> None:
-        import torch
-
-        for group in self._optimiser.param_groups:
-            group["lr"] = group["rate"] * self._schedule.factor(number, self._steps)
-            torch.nn.utils.clip_grad_norm_(group["params"], CLIPPED_AT)
-        self._optimiser.step()
 
 
 def token_log_likelihoods(

@@ -202,8 +202,6 @@ class FakeBackend:
         is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
         """One request after another, in an order of its own. A name that was paid for is not billed again."""
-        if STREAM not in self.capabilities:
-            raise BackendError("fake backend: this script does not stream; add the option stream=true")
         spent = 0.0
         for i in sorted(range(len(prompts)), key=lambda i: (i // 4, names[i])):
             price = self.script.usd_per_prompt

@@ -99,7 +99,7 @@ class TransformersBackend:
             raise
         self._batches = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
-        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
+        self._candidates = CandidateTokens(self._loaded.encode, getattr(steppers, "targets", None))
 
     @staticmethod
     def identify(model: Model) -> Identity:

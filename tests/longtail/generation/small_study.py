@@ -5,7 +5,6 @@ python small_study.py <folder> <model path> <n questions a relation> <backend> <
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import sys
@@ -13,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import BackendError
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Task
@@ -134,27 +132,6 @@ MAKERS: Mapping[str, Callable[[Study], Outcome]] = {
 def with_model(study: Study, **changes: Any) -> Study:
     """The study with keys of its model changed."""
     return dataclasses.replace(study, models=(dataclasses.replace(study.models[0], **changes),))
-
-
-def stop_before_every_batch(
-    study: Study, make: Callable[[Study], Outcome], table: str, ledger: Path, calls_of_batch: int = 1
-) -> list[str]:
-    """Make a partition of a table by runs that each die before their second batch, until it is there.
-
-    The lines of the ledger that the study's model keeps: one for each result, none of which is made twice.
-    """
-    ledger.write_text("")
-    failing = with_model(study, path=f"{study.models[0].path}&fail_on_call={calls_of_batch + 1}")
-    n_stops = 0
-    while not Lake(study.home.lake).partitions(table):
-        with contextlib.suppress(BackendError):
-            make(failing)
-            break
-        n_stops += 1
-    lines = ledger.read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines))
-    return lines
 
 
 def main() -> None:

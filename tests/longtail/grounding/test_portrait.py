@@ -23,7 +23,6 @@ from longtail.grounding.portrait import (
     open_portrait,
     path_of,
     plan_portrait,
-    read_header,
 )
 from tests.longtail.grounding.plain_reference import corpus_of, texts_of
 
@@ -93,16 +92,6 @@ def test_equal_texts_make_equal_files(tmp_path: Path) -> None:
     assert len(contents(whole)) == PLAN.n_files == 3
     assert contents(whole) == contents(other)
     assert members(open_portrait(whole), texts).all()
-
-
-def test_the_header_says_what_the_portrait_is(tmp_path: Path) -> None:
-    folder = built(tmp_path / "p" / "s", some_texts(200))
-    headers = [read_header(path_of(folder, i)) for i in range(PLAN.n_files)]
-    assert [header["plan"] for header in headers] == [PLAN] * 3
-    assert [header["first_part"] for header in headers] == [0, 2, 4]
-    assert sum(header["bits"] for header in headers) == PLAN.n_bytes * 8
-    assert PLAN.n_bits == 10
-    assert all(0.0005 < header["observed_rate"] < 0.0015 for header in headers)
 
 
 def test_a_file_of_another_plan_is_refused_by_name(tmp_path: Path) -> None:
