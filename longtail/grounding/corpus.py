@@ -59,8 +59,7 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
         portrait, was_current = open_portrait(folder), True
     except LakeError:
         portrait, was_current = _build(folder, grounding, lake, study.seed, log), False
-    n_bytes, rate = portrait.plan.n_bytes, portrait.observed_rate
-    log.info("portrait: %.1f MB, false-positive rate %.5f", n_bytes / 1e6, rate)
+    log.info("portrait: %.1f MB, false-positive rate %g", portrait.plan.n_bytes / 1e6, portrait.plan.rate)
     return PortraitReport(stamp, folder, portrait, was_current)
 
 

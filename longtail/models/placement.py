@@ -25,7 +25,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,16 @@ def lease_device(model: Model, device: Any) -> tuple[Any, Lease]:
     # some kernels run on the current device, wherever their tensors are
     torch.cuda.set_device(lease.positions[0])
     return torch.device("cuda", lease.positions[0]), lease
+
+
+@contextlib.contextmanager
+def hold_device(model: Model) -> Iterator[Any]:
+    """The torch device of a model, leased meanwhile; waits while others hold it. Errors: as of `find_device`."""
+    device, lease = lease_device(model, find_device(model))
+    try:
+        yield device
+    finally:
+        lease.release()
 
 
 def placement(model: Model, device: Any) -> dict[str, Any]:

@@ -130,14 +130,7 @@ class TransformersBackend:
         *,
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
-        """One text per seed for each prompt; samples that agree so far are one state of the batch.
-
-        Errors: `BackendError` at temperature 0.
-        """
-        if decoding.temperature <= 0:
-            raise BackendError(
-                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
-            )
+        """One text per seed for each prompt; samples that agree so far are one state of the batch."""
         return self._generations(self._encode(prompts, passages), decoding, seeds, is_sampled=True)
 
     def score(

@@ -198,10 +198,6 @@ class OpenAIBackend:
                 " set service.prompt_usd_per_million and service.completion_usd_per_million (nothing was sent)"
             )
         asked = [[None]] * len(prompts) if seeds is None else seeds
-        if not len(prompts) == len(asked) == len(names):
-            raise ValueError(
-                f"{len(prompts)} prompts have {len(asked)} lists of seeds and {len(names)} names"
-            )
         self._budgets.append(call.budget)
         return self._dispatch(prompts, asked, names, call)
 

@@ -1,13 +1,9 @@
-"""A study of few questions in a lake of its own, for tests; also run by tests as a process that gets killed.
-
-python small_study.py <folder> <model path> <n questions a relation> <backend> <batch_tokens>
-"""
+"""A study of few questions in a lake of its own, for tests."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -132,17 +128,3 @@ MAKERS: Mapping[str, Callable[[Study], Outcome]] = {
 def with_model(study: Study, **changes: Any) -> Study:
     """The study with keys of its model changed."""
     return dataclasses.replace(study, models=(dataclasses.replace(study.models[0], **changes),))
-
-
-def main() -> None:
-    """Answer by one partition, as the command line says."""
-    logging.basicConfig(level=logging.INFO)
-    chosen = small_study(Path(sys.argv[1]), sys.argv[2], backend=sys.argv[4], batch_tokens=int(sys.argv[5]))
-    if not Lake(chosen.home.lake).partitions("questions"):
-        fill_lake(Lake(chosen.home.lake), int(sys.argv[3]))
-    print("ready", flush=True)
-    print(answer(chosen).notes, flush=True)
-
-
-if __name__ == "__main__":
-    main()

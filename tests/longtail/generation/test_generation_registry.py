@@ -14,10 +14,7 @@ import pytest
 from small_study import small_study
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import (
-    entry,
-    load_backend,
-)
+from longtail.generation.backends.base import Scored, entry, load_backend
 from longtail.generation.tasks.registry import tell_accuracy
 from longtail.preflight import misses
 from longtail.storage.lake import Lake, Outcome
@@ -74,6 +71,12 @@ def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
     ):
         entry(Model(name="m", path="/no/such"), STREAM)
     assert entry(fake("fake:echo")).capabilities == CAPABILITIES
+
+
+def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
+    (scored,) = load_backend(fake("fake:echo")).score(["Q: Who? A:"], [[" He", " Who?", " No one"]])
+    assert isinstance(scored, Scored)
+    assert max(scored.scores, key=lambda score: score.mean) == scored.scores[1]
 
 
 def assert_missing(study: Study, message: str | None) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from longtail.generation.backends.base import Failure, Generation
+from longtail.study.models import Model
 
 LENGTH = 96
 _HIDDEN: dict[str, Any] = {
@@ -71,6 +74,16 @@ ODD_CAUSAL = {
 }
 UNFIT = {"rwkv": _config("Rwkv", hidden_size=32, num_hidden_layers=2, context_length=LENGTH)}
 """Causal models that no path fits."""
+
+
+def tiny(path: Path | str, **keys: Any) -> Model:
+    """A study's model in this folder, on the CPU."""
+    return Model(**{"name": "tiny", "path": str(path), "device": "cpu", **keys})
+
+
+def texts(results: Iterable[Generation | Failure]) -> list[str]:
+    """The texts of those that are no failures."""
+    return [result.text for result in results if isinstance(result, Generation)]
 
 
 def save_tiny_model(folder: Path, architecture: str, seed: int = 0) -> Path:

@@ -30,6 +30,7 @@ from longtail.study.parts import read_part
 from tests.flipped_bits import flip_bit
 from tests.longtail.generation.tiny_gguf import TEMPLATE, write_tiny_gguf
 from tests.longtail.generation.tiny_models import save_tiny_model
+from tests.longtail.generation.tiny_models import tiny as named
 from tests.synced import renames_on_disk
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
@@ -77,10 +78,6 @@ def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         with renames_on_disk() as names:
             yield home
         assert names
-
-
-def named(path: Path | str) -> Model:
-    return Model("tiny", str(path), device="cpu")
 
 
 def test_weights_tokenizer_and_settings_are_those_of_the_file(tiny: Tiny) -> None:

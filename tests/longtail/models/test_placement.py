@@ -79,11 +79,6 @@ def start(holders: list[Holder], folder: Path, want: str, gpus: list[str]) -> Ho
     return holders[-1]
 
 
-def test_each_process_gets_a_gpu_of_its_own(holders: list[Holder], tmp_path: Path) -> None:
-    three = [start(holders, tmp_path, "one", GPUS) for _ in range(3)]
-    assert sorted(position for holder in three for position in holder.positions()) == [0, 1, 2]
-
-
 def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
     holders: list[Holder], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import ODD_CAUSAL, assert_forks_are_exact, save_tiny_model
+from tiny_models import ODD_CAUSAL, assert_forks_are_exact, save_tiny_model, tiny
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation
@@ -17,7 +17,6 @@ from longtail.generation.backends.hf import TransformersBackend, choose_steppers
 from longtail.generation.backends.local.cached import CachedSteppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.prompts.endings import cut_answer
-from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 DECODING = Decoding(15)
@@ -27,7 +26,7 @@ PACKED_OR_NOT = [*ODD_CAUSAL, "llama", "gpt2"]
 
 
 def load(folder: Path, **keys: Any) -> LoadedModel:
-    return load_model(Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys}))
+    return load_model(tiny(folder, **keys))
 
 
 def one_by_one(loaded: LoadedModel, prompts: list[str], n_new: int = 15) -> list[list[int]]:
@@ -103,7 +102,7 @@ def test_prompts_that_begin_alike_share_their_beginning(folders: dict[str, Path]
     loaded = load(folders[name])
     decoding = Decoding(8)
     expected = loaded.tokenizer.batch_decode(one_by_one(loaded, BEHIND, 8), skip_special_tokens=True)
-    backend = TransformersBackend(Model("tiny", str(folders[name]), device="cpu", batch_tokens=700))
+    backend = TransformersBackend(tiny(folders[name], batch_tokens=700))
     results = [result for result in backend.generate(BEHIND, decoding) if isinstance(result, Generation)]
     assert [cut_answer(result.text) for result in results] == [cut_answer(text) for text in expected]
     n_shared = max(result.shared_tokens for result in results)
