@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,9 @@ def test_a_step_takes_the_rates_and_the_temperature_of_its_schedule(
         learner.close()
 
 
-def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) -> None:
+def test_training_lowers_the_loss_leaves_the_passages_alone_and_goes_on_from_a_checkpoint(
+    study: Study, tmp_path: Path
+) -> None:
     facts, index = opened(study)
     setting = study.sweep.drawn[0]  # type: ignore[union-attr]
     settings = study.method("nearest").settings
@@ -132,6 +135,16 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     assert np.mean(losses[-6:]) < np.mean(losses[:6]) - 1
     assert np.array_equal(index.vectors(rows), before)
     assert not torch.allclose(learner._retriever.pool([[2, 5, 3]]), asked, atol=1e-3)
+    (tmp_path / "checkpoint").mkdir()
+    learner.save(tmp_path / "checkpoint")
+    again = Trainer(
+        study.models[0], encoder, setting, index, tmp_path / "checkpoint", SCHEDULES["constant"], 24
+    )
+    moments, same = (one._optimiser.state_dict()["state"] for one in (learner, again))
+    assert moments
+    for number, state in moments.items():
+        assert all(torch.equal(value, same[number][name]) for name, value in state.items())
+    again.close()
     learner.close()
 
 
