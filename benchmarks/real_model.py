@@ -21,7 +21,7 @@ from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
 from longtail.generation.backends.base import Decoding, Failure, Generation, load_backend
 from longtail.generation.prompts.build import Question
 from longtail.generation.prompts.endings import cut_answer
-from longtail.models.gguf_models import convert
+from longtail.models.weights import convert
 from longtail.study.model_files import find_gguf
 from longtail.study.models import Model
 

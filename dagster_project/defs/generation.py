@@ -144,8 +144,7 @@ def portrait(study: StudyResource) -> dg.MaterializeResult:
         metadata={
             "n_grams": plan.n_grams,
             "n_bytes": plan.n_bytes,
-            "planned_rate": plan.rate,
-            "observed_rate": report.portrait.observed_rate,
+            "false_positive_rate": plan.rate,
             "was_current": report.was_current,
             "path": dg.MetadataValue.path(report.path),
         },

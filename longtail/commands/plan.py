@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+
+import pyarrow.compute as pc
 
 from dagster_project.operations import in_one_line
 from dagster_project.stages import Stage, plan
 from longtail.commands.display import StageTimes
 from longtail.commands.run import report_missing
 from longtail.errors import LakeError
+from longtail.generation.engine.job import common_bytes, distinct_works, in_order
+from longtail.generation.engine.partition import cache_of, fingerprint_of
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope
-from longtail.generation.estimate import estimate, estimate_latencies
+from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
+from longtail.generation.latency import SECONDS
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.datasets import import_questions
 from longtail.preflight import misses
@@ -29,7 +36,11 @@ from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.study.backends import IMPORTED
 from longtail.study.file import load_study
+from longtail.study.model_files import find_gguf, read_header
+from longtail.study.models import Model
+from longtail.study.prices import price_on
 from longtail.study.study import Study
+from longtail.study.tables import local_parameters
 from longtail.tables import TABLES
 
 _LOG = logging.getLogger("longtail")
@@ -37,8 +48,13 @@ _SILENT = logging.getLogger("longtail.plan.silent")
 _SILENT.setLevel(logging.CRITICAL)
 _USUAL_PASSAGE = "passage " * 75
 """As long as a passage of 100 words."""
-_USUAL_S = {"report": 60.0, "other": 3.0}
-"""Seconds of a stage that has never run in this home: those of a small study on two slow cores."""
+_USUAL_S = {"report": 60.0, "single_latencies": SECONDS, "other": 3.0}
+"""Seconds of a stage that has never run in this home: those of a small study on two slow cores. Times of single answers
+are taken for about so long, whatever the study."""
+_SECONDS_PER_HOUR = 3600
+_SIDE = 1024
+_SHARE_OF_PRODUCT = 0.5
+"""The speed of a small model beside that of a product of matrices of this side: measured, see benchmarks/RESULTS.md."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +67,9 @@ class Planned:
     usd: float | None = 0.0
 
     def __str__(self) -> str:
-        time = "" if self.seconds == 0 else "?" if self.seconds is None else duration(self.seconds)
+        length = "" if self.seconds == 0 else "?" if self.seconds is None else duration(self.seconds)
         money = f"  ${self.usd:,.2f}" if self.usd else ""
-        return f"  {self.title:<46.46} {time:>7}  {self.state}{money}"
+        return f"  {self.title:<46.46} {length:>7}  {self.state}{money}"
 
 
 @in_one_line
@@ -85,13 +101,13 @@ def plan_of(study: Study) -> Iterator[Planned]:
         for stage in plan(study, defs().resolve_asset_graph()):
             table, last = stage.keys[0].split("/")[-1], times.of(stage)
             try:
-                if stage.model is None or (last is not None and table not in TASKS):
-                    yield _line_of_other_stage(stage, last)
+                if table not in TASKS:
+                    yield _line_of_other_stage(stage, table, last)
                     continue
                 try:
-                    yield _line_of_model(study, lake, stage, session, last)
+                    yield _generation_line(study, lake, stage, session)
                 except LakeError:
-                    yield _line_of_model(study, assumed(), stage, session, last)
+                    yield _generation_line(study, assumed(), stage, session)
             except LakeError:
                 yield Planned(stage.title, "to do; counted once the stages before it have run", last)
 
@@ -133,29 +149,19 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
     return lake
 
 
-def _line_of_other_stage(stage: Stage, last: float | None) -> Planned:
+def _line_of_other_stage(stage: Stage, table: str, last: float | None) -> Planned:
     """The line of a stage that reads other tables than prompts."""
     if last is not None:
         return Planned(stage.title, "ran before; skipped if nothing it reads has changed", last)
-    return Planned(
-        stage.title, "to do; more for a large study", _USUAL_S["report" if stage.is_output else "other"]
-    )
-
-
-def _line_of_model(
-    study: Study, lake: Lake, stage: Stage, session: ModelSession, last: float | None
-) -> Planned:
-    """The line of a stage of one model. Errors: `LakeError` where an input is not made yet."""
-    table = stage.keys[0].split("/")[-1]
-    if table in TASKS:
-        return _generation_line(study, lake, stage, session)
-    if table == "single_latencies":
-        return Planned(stage.title, "to do", estimate_latencies(study, lake, study.model(str(stage.model))))
-    return _line_of_other_stage(stage, last)
+    usual = _USUAL_S["report" if stage.is_output else table if table in _USUAL_S else "other"]
+    return Planned(stage.title, "to do; more for a large study", usual)
 
 
 def _generation_line(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Planned:
-    """The line of a generated table of one model; of its partitions, current ones have no estimate."""
+    """The line of a generated table of one model; of its partitions, current ones have no estimate.
+
+    Errors: `LakeError` where an input is not made yet.
+    """
     task, model = TASKS[stage.keys[0].split("/")[-1]], study.model(str(stage.model))
     methods = study.methods if stage.first != stage.model else (None,)
     of_each = (estimate(task, Scope(study, lake, model, method), session) for method in methods)
@@ -188,3 +194,88 @@ def _sums(study: Study, stages: Iterable[Planned]) -> Iterator[str]:
             yield f"Weights of {model.name} in memory: {model.n_parameters * width / 1e9:,.2f} GB ({model.dtype})."
     folder = next(path for path in (study.home.root, *study.home.root.parents) if path.exists())
     yield f"Disk: {shutil.disk_usage(folder).free / 1e9:,.0f} GB are free in {folder}."
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of `n_results` distinct results, `n_missing` are not in the row cache.
+
+    `prompt_tokens` are those of the missing ones, a token taken for four bytes and a shared beginning counted each
+    time; `new_tokens` take half of the most that each may have. `seconds` take a beginning that neighbours share once,
+    and follow from `tokens_per_second`; `usd` from the service's price, or the device's price of an hour. Both are None
+    where these are not known.
+    """
+
+    n_results: int
+    n_missing: int
+    prompt_tokens: int
+    new_tokens: int
+    seconds: float | None
+    usd: float | None
+
+
+def estimate(task: Task, scope: Scope, session: ModelSession) -> Estimate | None:
+    """What one partition has still to compute; None where it is current, or imported.
+
+    Errors: `LakeError` where an input is not made yet, `BackendError` where the model's files are missing.
+    """
+    model = scope.model
+    if not model.generates or scope.lake.current(
+        task.table, fingerprint_of(task, scope, session), scope.name
+    ):
+        return None
+    works = distinct_works(task.plan(scope).items, session.identity(model)).works
+    with cache_of(task, scope, session) as cache:
+        there = cache.find(key for work in works for key in work.keys)
+    missing = [(work, n) for work in works if (n := sum(key not in there for key in work.keys))]
+    prompt_tokens = sum(work.size // BYTES_PER_TOKEN + 1 for work, _ in missing)
+    new_tokens = sum(n * work.part_tokens for work, n in missing)
+    ordered = itertools.pairwise(work.signature for work in in_order([work for work, _ in missing]))
+    common_tokens = sum(common_bytes(*pair) // BYTES_PER_TOKEN for pair in ordered)
+    speed = tokens_per_second(scope.lake, model)
+    seconds = (prompt_tokens - common_tokens + new_tokens) / speed if speed else None
+    usd, price = None, price_on(model, date.today())
+    if price is not None:
+        usd = float(price.exact_usd(prompt_tokens, new_tokens))
+    elif model.device_hour_usd is not None and seconds is not None:
+        usd = model.device_hour_usd * seconds / _SECONDS_PER_HOUR
+    n_results, n_missing = sum(len(work.keys) for work in works), sum(n for _, n in missing)
+    return Estimate(n_results, n_missing, prompt_tokens, new_tokens, seconds, usd)
+
+
+def tokens_per_second(lake: Lake, model: Model) -> float | None:
+    """Prompt and new tokens for each second of the model's device, shared ones left out, over its answers so far.
+
+    Without any, what the model's size and the speed of this machine's processors let expect; None for a service, and
+    where a GPU may answer.
+    """
+    tokens = seconds = 0.0
+    for part in lake.partitions("answers"):
+        if part.partition("|")[0] == model.name:
+            columns = ["prompt_tokens", "new_tokens", "shared_tokens", "device_seconds"]
+            rows = lake.read("answers", part, columns)
+            read, written, shared, taken = (pc.sum(column).as_py() or 0 for column in rows.columns)
+            tokens, seconds = tokens + read + written - shared, seconds + taken
+    return tokens / seconds if seconds else _usual_rate(model)
+
+
+@functools.cache
+def _usual_rate(model: Model) -> float | None:
+    """Two operations for each parameter and token, at the speed of a product of matrices on this machine's processors."""
+    if model.backend != Model.backend:
+        return None
+    file = read_header(model, find_gguf(model)) if model.is_gguf else None
+    n_parameters = model.n_parameters or (file.n_parameters if file else local_parameters(model))
+    if n_parameters is None:
+        return None
+    import torch
+
+    if model.device != "cpu" and torch.cuda.is_available():
+        return None
+    matrix = torch.rand(_SIDE, _SIDE)
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        matrix @ matrix
+        times.append(time.perf_counter() - started)
+    return _SHARE_OF_PRODUCT * 2 * _SIDE**3 / min(times) / (2 * n_parameters)

@@ -19,8 +19,8 @@ from longtail.embedding.encoder import Encoder
 from longtail.embedding.settings import PACKAGE, EncoderSettings
 from longtail.errors import BackendError
 from longtail.models.limits import first_line, input_limit
-from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles, Weights
+from longtail.models.placement import use_fastest
 from longtail.models.weights import check_folder, find_weights
 from longtail.needs import install_command
 from longtail.progress import Progress

@@ -18,7 +18,7 @@ import numpy as np
 
 from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
 from longtail.errors import LakeError
-from longtail.models.placement import find_device, lease_device
+from longtail.models.placement import hold_device
 from longtail.storage.blob_store import BlobStore
 from longtail.study.models import Model
 
@@ -103,9 +103,5 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 @contextlib.contextmanager
 def lease_for_encoder(wanted: str, name: str = ANSWER_ENCODER.name) -> Iterator[str]:
     """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
-    encoder = Model(name=name, path=name, device=wanted)
-    device, lease = lease_device(encoder, find_device(encoder))
-    try:
+    with hold_device(Model(name=name, path=name, device=wanted)) as device:
         yield str(device)
-    finally:
-        lease.release()

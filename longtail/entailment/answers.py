@@ -15,6 +15,7 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import permutations
 from operator import methodcaller
 from pathlib import Path
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.embedding.lake_tables import tables_to_compare
-from longtail.entailment.classifier import Classifier, Pair, model_of
+from longtail.entailment.classifier import Classifier, Pair, model_of, open_classifier
 from longtail.models.weights import find_weights
 from longtail.models.workers import Call, Loader, workers
 from longtail.progress import Progress
@@ -126,7 +127,7 @@ class Entailments:
         model = model_of(nli)
         self._loader = Loader(
             "nli",
-            lambda: contextlib.closing(Classifier(model)),
+            partial(open_classifier, model),
             lambda _: {"weights": find_weights(model).revision},
         )
         self._weights = self._loader.describe(None)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from longtail.embedding.declared import read_model
 from longtail.models.limits import input_limit, plan_batches
 from longtail.models.model_files import ModelFiles, find_files
-from longtail.models.placement import find_device, lease_device
+from longtail.models.placement import hold_device
 from longtail.models.weights import check_folder, find_weights
 from longtail.study.model_files import folder_of
 from longtail.study.models import Model, Nli
@@ -52,33 +54,31 @@ def entailment_label(files: ModelFiles) -> int:
     return labels[0]
 
 
-class Classifier:
-    """A loaded model on its device, which is leased until `close`. Errors: `BackendError`, in one line."""
+@contextlib.contextmanager
+def open_classifier(model: Model) -> Iterator[Classifier]:
+    """The classifier, on a device that is leased as long as it is open. Errors: `BackendError`, in one line."""
+    with hold_device(model) as device:
+        yield Classifier(model, device)
 
-    def __init__(self, model: Model) -> None:
+
+class Classifier:
+    """A model loaded onto a torch device. Errors: `BackendError`, in one line."""
+
+    def __init__(self, model: Model, device: Any) -> None:
         import torch
 
         torch.set_num_threads(thread_count())
         files = find_weights(model).files
         self._label = entailment_label(files)
-        self._device, self._lease = lease_device(model, find_device(model))
-        try:
-            kind = "AutoModelForSequenceClassification"
-            self._tokenizer, loaded, missing = read_model(files, kind, torch.float32)
-            if missing:
-                raise files.refusal(f"it lacks weights of a classifier: {', '.join(missing[:3])}")
-            if self._tokenizer.pad_token is None:
-                raise files.refusal("its tokenizer has no pad token")
-            self._model = loaded.eval().to(self._device)
-        except BaseException:
-            self._lease.release()
-            raise
+        self._device = device
+        kind = "AutoModelForSequenceClassification"
+        self._tokenizer, loaded, missing = read_model(files, kind, torch.float32)
+        if missing:
+            raise files.refusal(f"it lacks weights of a classifier: {', '.join(missing[:3])}")
+        if self._tokenizer.pad_token is None:
+            raise files.refusal("its tokenizer has no pad token")
+        self._model = loaded.eval().to(device)
         self._limit = input_limit(self._tokenizer, loaded.config)
-
-    def close(self) -> None:
-        """Give the device back."""
-        self._model = None
-        self._lease.release()
 
     def probabilities(self, pairs: Sequence[Pair]) -> np.ndarray:
         """The probability (float32) that each premise entails its hypothesis, shape (len(pairs),).

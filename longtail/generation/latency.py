@@ -40,7 +40,7 @@ from longtail.generation.engine.task import ModelInput, Scope, materialise_empty
 from longtail.generation.prompts.build import bare_prompt
 from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
-from longtail.models.linear_layers import cpu_info
+from longtail.models.placement import cpu_info
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -78,10 +78,6 @@ class Round:
     place: Place
     rows: Mapping[Way, AskedQuestion]
 
-    def leave_out(self, ways: Collection[Way]) -> Round:
-        """The same question, not asked in these ways."""
-        return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
-
     def row(self, way: Way, milliseconds: float) -> dict[str, Any]:
         """One answer's time; that of a service has no round and no turn."""
         (dataset, question_id), (method, prompt) = self.place, way
@@ -90,11 +86,12 @@ class Round:
             "single_latency_ms": milliseconds, "round_number": None, "turn": None,
         }  # fmt: skip
 
-    def turns(self, study: Study) -> dict[Steps, list[Way]]:
-        """Each distinct prompt once, with the ways that ask it."""
+    def turns(self, study: Study, left_out: Collection[Way] = ()) -> dict[Steps, list[Way]]:
+        """Each distinct prompt once, with the ways that ask it, but for those that are `left_out`."""
         turns: dict[Steps, list[Way]] = {}
-        for (method, prompt), row in self.rows.items():
-            turns.setdefault(_steps(study, method, row), []).append((method, prompt))
+        for way, row in self.rows.items():
+            if way not in left_out:
+                turns.setdefault(_steps(study, way[0], row), []).append(way)
         return turns
 
 
@@ -187,7 +184,6 @@ def _compute(c: _Calibration) -> Computed:
 
 
 def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
-    """The times of all answers."""
     n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
@@ -195,8 +191,7 @@ def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> 
     spent = 0.0
     for number, planned in enumerate(rounds):
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
-        asked = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
-        turns = asked.turns(c.study)
+        turns = planned.turns(c.study, {way for way, n in n_times.items() if is_late and n >= N_LEAST})
         for steps, ways in turns.items():
             if not warm.issuperset(ways):  # a way that was not asked before is asked once more first
                 _milliseconds(backend, steps)
@@ -208,7 +203,7 @@ def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> 
                 spent += milliseconds
                 n_times.update(ways)
                 order = {"round_number": number, "turn": turn}
-                yield from (asked.row(way, milliseconds) | order for way in ways)
+                yield from (planned.row(way, milliseconds) | order for way in ways)
     progress.done()
 
 
@@ -226,7 +221,6 @@ def _milliseconds(backend: Backend, steps: Steps) -> float | None:
 
 
 def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
-    """The times of the requests that answered the chosen questions."""
     for method in c.study.methods:
         columns = ["dataset", "question_id", "prompt", "latency_ms"]
         rows = c.lake.read("answers", c.scope(method).name, columns).to_pylist()
@@ -286,14 +280,11 @@ def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> li
     for way, rows_of in asked.items():
         for question in sorted(rows_of, key=places.__getitem__)[:N_QUESTIONS]:
             chosen.setdefault(question, []).append(way)
-    return [
-        Round(question, {way: asked[way][question] for way in _shuffle(chosen[question], seed, question)})
-        for question in sorted(chosen, key=places.__getitem__)
-    ]
-
-
-def _shuffle(ways: Sequence[Way], seed: int, question: Place) -> list[Way]:
-    return sorted(ways, key=lambda way: _digest(seed, *question, *way))
+    rounds = []
+    for question in sorted(chosen, key=places.__getitem__):
+        ways = sorted(chosen[question], key=lambda way, place=question: _digest(seed, *place, *way))  # type: ignore[misc]
+        rounds.append(Round(question, {way: asked[way][question] for way in ways}))
+    return rounds
 
 
 def _digest(*parts: str | int) -> bytes:

@@ -40,8 +40,6 @@ _ROWS = 4_096
 
 @dataclass(frozen=True)
 class PortraitReport:
-    """A study's portrait, and where it lies."""
-
     fingerprint: str
     path: Path
     portrait: Portrait
@@ -61,8 +59,7 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
         portrait, was_current = open_portrait(folder), True
     except LakeError:
         portrait, was_current = _build(folder, grounding, lake, study.seed, log), False
-    n_bytes, rate = portrait.plan.n_bytes, portrait.observed_rate
-    log.info("portrait: %.1f MB, false-positive rate %.5f", n_bytes / 1e6, rate)
+    log.info("portrait: %.1f MB, false-positive rate %g", portrait.plan.n_bytes / 1e6, portrait.plan.rate)
     return PortraitReport(stamp, folder, portrait, was_current)
 
 
@@ -90,7 +87,6 @@ def open_of(study: Study, lake: Lake) -> Portrait:
 
 
 def portrait_fingerprint(study: Study, lake: Lake) -> str:
-    """A hash of all that decides the portrait."""
     grounding = grounding_of(study)
     code = code_version(__name__)
     settings = (grounding.portrait.collections, grounding.portrait.false_positive_rate, WIDTH, NORMALISATION)

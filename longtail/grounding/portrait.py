@@ -14,10 +14,9 @@ import logging
 import math
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -138,9 +137,6 @@ _MAGIC = "longtail portrait 3"
 _HEADER = 4096
 _FOOTER = 4
 _AGAIN = "delete it and materialise asset indexes/portrait"
-_MOST_PROBES = 1 << 24
-_EXPECTED_HITS = 2_000
-"""Of the probes that measure a file's rate: a standard error of 2.2 %."""
 Corpus = Callable[[], Iterable[Texts]]
 """Yields all texts; called once per pass."""
 
@@ -170,7 +166,6 @@ class Plan:
         return -(-self.n_parts // self.parts_per_file)
 
     def parts_of(self, file: int) -> range:
-        """The parts in one of its files."""
         first = file * self.parts_per_file
         return range(first, min(first + self.parts_per_file, self.n_parts))
 
@@ -237,25 +232,11 @@ def _tau(share: float) -> float:
 
 
 @dataclass(frozen=True)
-class _File:
-    """One file: its range of parts, its bits as uint64, and the share of random hashes that it takes for members."""
-
-    parts: range
-    words: np.ndarray
-    observed_rate: float
-
-
-@dataclass(frozen=True)
 class Portrait:
-    """An opened portrait. `observed_rate`: the share of random hashes, which no text has, that it takes for members."""
+    """An opened portrait. `files`: of each its range of parts, and its bits as uint64."""
 
     plan: Plan
-    files: tuple[_File, ...]
-
-    @property
-    def observed_rate(self) -> float:
-        weighted = sum(file.observed_rate * len(file.parts) for file in self.files)
-        return weighted / self.plan.n_parts
+    files: tuple[tuple[range, np.ndarray], ...]
 
     def finder(self, room: int) -> Callable[[np.ndarray], np.ndarray]:
         """A function from at most `room` hashes to whether each is a member; it uses its buffers again at every call."""
@@ -269,10 +250,10 @@ class Portrait:
             places = order[: len(hashes)]
             places[:] = np.arange(len(hashes), dtype=np.uint32)
             kernels.sort_by_part(hashes, places, n_parts, none, n_parts, other, other_order)
-            for file in self.files:
-                begin, end = (_first_in(hashes, plan, part) for part in (file.parts.start, file.parts.stop))
+            for parts, words in self.files:
+                begin, end = (_first_in(hashes, plan, part) for part in (parts.start, parts.stop))
                 kernels.are_set(
-                    file.words, hashes[begin:end], n_parts, np.uint64(file.parts.start), plan.n_bits,
+                    words, hashes[begin:end], n_parts, np.uint64(parts.start), plan.n_bits,
                     plan.part_words, places[begin:end], members,
                 )  # fmt: skip
             return members[: len(hashes)]
@@ -283,10 +264,15 @@ class Portrait:
 def build(
     folder: Path, plan: Plan, corpus: Corpus, log: logging.Logger, memory: int = MEMORY, room: int = ROOM
 ) -> None:
-    """Write the files of a portrait that are not there yet. Errors: `LakeError` if one cannot be written."""
+    """Write the files of a portrait: as many in one pass over the texts as the memory allows, unless they are there.
+
+    Errors: `LakeError` if one cannot be written.
+    """
     at_once = max(1, memory // (plan.parts_per_file * plan.part_words * 8))
-    missing = [file for file in range(plan.n_files) if not _is_whole(folder, plan, file)]
-    for group in _neighbours(missing, at_once):
+    for first in range(0, plan.n_files, at_once):
+        group = range(first, min(first + at_once, plan.n_files))
+        if all(_is_whole(folder, plan, file) for file in group):
+            continue
         parts = range(plan.parts_of(group[0]).start, plan.parts_of(group[-1]).stop)
         words = np.zeros(len(parts) * plan.part_words, np.uint64)
         _fill(words, plan, parts, Hasher(plan.seed, room).full_pieces(corpus()))
@@ -302,43 +288,40 @@ def open_portrait(folder: Path) -> Portrait:
 
     Errors: `LakeError` naming the file that is missing, cut, changed, or of another plan than the first one.
     """
-    plan: Plan = read_header(path_of(folder, 0))["plan"]
+    plan = _read_plan(path_of(folder, 0))
     return Portrait(plan, tuple(_open_file(folder, plan, number) for number in range(plan.n_files)))
 
 
 def read_plan(folder: Path) -> Plan | None:
     """The plan of a portrait, if its first file is whole."""
     try:
-        plan: Plan = read_header(path_of(folder, 0))["plan"]
+        plan = _read_plan(path_of(folder, 0))
     except LakeError:
         return None
     return plan if _is_whole(folder, plan, 0) else None
 
 
 def path_of(folder: Path, file: int) -> Path:
-    """The place of a portrait's file."""
     return folder / f"{file:05}.portrait"
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """The header of one file, `plan` as a `Plan`. Errors: `LakeError` where it is missing or is none."""
+def _read_plan(path: Path) -> Plan:
+    """The plan in the header of one file. Errors: `LakeError` where it is missing or is no file of a portrait."""
     if not path.is_file():
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
     try:
         with path.open("rb") as file:
             first, text = file.read(_HEADER).decode().split("\n")[:2]
         if first == _MAGIC:
-            header = json.loads(text)
-            return {**header, "plan": Plan(**header["plan"])}
+            return Plan(**json.loads(text)["plan"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     raise LakeError(f"{path} is no file of a portrait: {_AGAIN}")
 
 
-def _open_file(folder: Path, plan: Plan, number: int) -> _File:
+def _open_file(folder: Path, plan: Plan, number: int) -> tuple[range, np.ndarray]:
     path, parts = path_of(folder, number), plan.parts_of(number)
-    header = read_header(path)
-    if header["plan"] != plan:
+    if _read_plan(path) != plan:
         raise LakeError(f"{path} is of another portrait than {path_of(folder, 0).name}; {_AGAIN}")
     n_words, size = len(parts) * plan.part_words, path.stat().st_size
     expected = _HEADER + n_words * 8 + _FOOTER
@@ -347,7 +330,7 @@ def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     data = np.memmap(path, np.uint8, mode="r")
     if zlib.crc32(data[:-_FOOTER].data) != int.from_bytes(data[-_FOOTER:].tobytes()):
         raise LakeError(f"{path} has changed since it was written: its checksum is another; {_AGAIN}")
-    return _File(parts, data[_HEADER:-_FOOTER].view(np.uint64), header["observed_rate"])
+    return parts, data[_HEADER:-_FOOTER].view(np.uint64)
 
 
 def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
@@ -356,18 +339,6 @@ def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
     except LakeError:
         return False
     return True
-
-
-def _neighbours(files: Sequence[int], at_once: int) -> Iterator[list[int]]:
-    """Groups of at most `at_once` files without a gap."""
-    group: list[int] = []
-    for file in files:
-        if group and (len(group) == at_once or file != group[-1] + 1):
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
 
 
 def _fill(words: np.ndarray, plan: Plan, parts: range, pieces: Iterable[np.ndarray]) -> None:
@@ -383,35 +354,11 @@ def _fill(words: np.ndarray, plan: Plan, parts: range, pieces: Iterable[np.ndarr
 
 
 def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
-    header = {
-        "plan": asdict(plan),
-        "first_part": plan.parts_of(number).start,
-        "bits": len(words) * 64,
-        "observed_rate": _measure_rate(plan, number, words),
-    }
-    first = f"{_MAGIC}\n{json.dumps(header)}\n".encode().ljust(_HEADER)
+    first = f"{_MAGIC}\n{json.dumps({'plan': asdict(plan)})}\n".encode().ljust(_HEADER)
     with atomic_file(path_of(folder, number)) as temporary, temporary.open("wb") as file:
         file.write(first)
         file.write(words.data)
         file.write(zlib.crc32(words.data, zlib.crc32(first)).to_bytes(_FOOTER))
-
-
-def _measure_rate(plan: Plan, number: int, words: np.ndarray) -> float:
-    """The share of random hashes that the file takes for members."""
-    from longtail.grounding import kernels
-
-    parts, rng = plan.parts_of(number), np.random.default_rng([plan.seed, number])
-    low, high = (
-        -((-part << 32) // plan.n_parts) for part in (parts.start, parts.stop)
-    )  # see kernels.part_of
-    n = min(_MOST_PROBES, int(_EXPECTED_HITS / plan.rate))
-    probes = rng.integers(low, high, n, np.uint64) << np.uint64(32)
-    probes |= rng.integers(0, 1 << 32, n, np.uint64)
-    members, first = np.empty(n, np.bool_), np.uint64(parts.start)
-    kernels.are_set(
-        words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, members
-    )
-    return float(members.mean())
 
 
 def _first_in(hashes: np.ndarray, plan: Plan, part: int) -> int:

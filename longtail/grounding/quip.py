@@ -5,7 +5,7 @@ quotes (SPEC §9).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,6 @@ class Scorer:
         self._spans = np.empty((5, room), np.int64)
 
     def quotes(self, texts: Texts) -> Quotes:
-        """Scores and spans of all texts."""
         from longtail.grounding import kernels
 
         n_grams, n_quoted = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
@@ -69,7 +68,8 @@ class Scorer:
             members = self._find(piece.hashes)
             rows = slice(piece.first_text, piece.first_text + len(piece.counts))
             n_grams[rows] += piece.counts
-            n_quoted[rows] += _sums(members, piece.counts)
+            text_of_gram = np.repeat(np.arange(len(piece.counts)), piece.counts)
+            n_quoted[rows] += np.bincount(text_of_gram[members], minlength=len(piece.counts))
             n = kernels.runs(
                 members, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
             )
@@ -77,14 +77,6 @@ class Scorer:
             some[0] += piece.first_text
             spans.append(some)
         return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))
-
-
-def _sums(members: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The members among the grams of each text."""
-    before = np.concatenate([[0], np.cumsum(members, dtype=np.int64)])
-    ends = np.cumsum(counts)
-    sums: np.ndarray = before[ends] - before[ends - counts]
-    return sums
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,16 @@ def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger)
         (source.table, source.partition, lake.content(source.table, source.partition)) for source in sources
     ]
     stamp = fingerprint(contents, portrait_fingerprint(study, lake), code_version(__name__))
-    return lake.materialise(_TABLE, stamp, lambda: _compute(study, lake, model, sources, log), model)
+
+    def compute() -> Computed:
+        scorer = Scorer(open_of(study, lake))
+        files = [lake.path(source.table, source.partition) for source in sources]
+        log.info("quip of %s: %d generations", model, sum(pq.read_metadata(file).num_rows for file in files))
+        return Computed(
+            Streamed(part for source in sources for part in _score_file(lake, model, source, scorer))
+        )
+
+    return lake.materialise(_TABLE, stamp, compute, model)
 
 
 def _sources(study: Study, model: str) -> Iterator[_Source]:
@@ -123,19 +124,6 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
     if study.grounding_prompts:
         key = {"method": "method", "grounding_prompt": "prompt"}
         yield _Source("grounded_generations", model, key, {}, ("explanation", "reference_explanation"))
-
-
-def _compute(
-    study: Study, lake: Lake, model: str, sources: Sequence[_Source], log: logging.Logger
-) -> Computed:
-    scorer = Scorer(open_of(study, lake))
-    parts = (part for source in sources for part in _score_file(lake, model, source, scorer))
-    n = sum(
-        pq.read_metadata(lake.path(generations.table, generations.partition)).num_rows
-        for generations in sources
-    )
-    log.info("quip of %s: %d generations", model, n)
-    return Computed(Streamed(parts))
 
 
 def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:

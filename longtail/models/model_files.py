@@ -90,7 +90,6 @@ class ModelFiles:
             yield folder
 
     def refusal(self, reason: str) -> BackendError:
-        """The error that names model and folder."""
         return BackendError(f"model {self.model}: {self.folder} cannot be loaded: {reason}")
 
 

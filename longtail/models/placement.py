@@ -1,4 +1,5 @@
-"""Where a model goes, and in which precision: decided, or refused in one line, before anything is read.
+"""Where a model goes, in which precision, and how fast its layers are on a CPU: what cannot be had is refused in one line
+before anything is read.
 
 `8bit` is bitsandbytes' LLM.int8(), `4bit` its NF4 with computation in the model's dtype; embeddings and heads
 keep the dtype.
@@ -7,19 +8,24 @@ One process holds a GPU at a time, over all studies, homes and users of a machin
 named after the GPU, in one folder per machine: `/tmp/longtail-leases`, or `$LONGTAIL_LEASES` (containers that share GPUs
 need a folder that they share too). The kernel drops it with its process, also after kill -9. A process that holds a GPU
 shares it with itself: a second model of the same process goes to the same GPU.
+
+PyTorch multiplies float32 matrices by MKL, which uses AVX2 alone on processors of other makers than Intel. oneDNN, which
+PyTorch also carries, uses AVX-512 there: twice as fast from a few dozen rows on (a prompt has that many tokens). With
+fewer rows MKL is as fast or faster. The two differ by rounding.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import importlib.util
 import logging
 import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +42,9 @@ _HELD: dict[Path, tuple[int, int]] = {}
 """The GPUs that this process holds, with the file's descriptor and the number of leases: a second `flock` of the same
 process would wait for itself."""
 _GUARD = threading.Lock()
+
+LEAST_ROWS = 16
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 def find_device(model: Model) -> Any:
@@ -104,6 +113,16 @@ def lease_device(model: Model, device: Any) -> tuple[Any, Lease]:
     # some kernels run on the current device, wherever their tensors are
     torch.cuda.set_device(lease.positions[0])
     return torch.device("cuda", lease.positions[0]), lease
+
+
+@contextlib.contextmanager
+def hold_device(model: Model) -> Iterator[Any]:
+    """The torch device of a model, leased meanwhile; waits while others hold it. Errors: as of `find_device`."""
+    device, lease = lease_device(model, find_device(model))
+    try:
+        yield device
+    finally:
+        lease.release()
 
 
 def placement(model: Model, device: Any) -> dict[str, Any]:
@@ -186,7 +205,11 @@ def lease_one(gpus: Sequence[str], positions: Sequence[int], folder: Path, model
         for path in sorted(paths, key=lambda path: path not in _HELD):
             if _acquire(path, model_name):
                 return Lease((paths[path],), (path,))
-        reminded = _wait(paths, model_name, reminded)
+        if time.monotonic() - reminded >= _REMIND_SECONDS:
+            reminded = time.monotonic()
+            owners = dict.fromkeys(path.read_text(errors="replace") or "another process" for path in paths)
+            _LOG.info("%s: waiting for a GPU; held by %s", model_name, ", ".join(owners))
+        time.sleep(_POLL_SECONDS)
 
 
 def lease_all(gpus: Sequence[str], folder: Path, model_name: str) -> Lease:
@@ -239,13 +262,51 @@ def _open(path: Path) -> int:
         ) from None
 
 
-def _wait(paths: Iterable[Path], model_name: str, reminded: float) -> float:
-    """Sleep a moment; the time when the log last named the holders of the GPUs."""
-    if time.monotonic() - reminded >= _REMIND_SECONDS:
-        reminded = time.monotonic()
-        owners = ", ".join(
-            dict.fromkeys(path.read_text(errors="replace") or "another process" for path in paths)
-        )
-        _LOG.info("%s: waiting for a GPU; held by %s", model_name, owners)
-    time.sleep(_POLL_SECONDS)
-    return reminded
+def use_fastest(model: Any) -> Any:
+    """Let the float32 linear layers of a model on the CPU use oneDNN where it is faster; return the model.
+
+    Only for models that no gradient is computed of (`use_trainable`).
+    """
+    import torch
+
+    if not is_onednn_faster():
+        return model
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32 and layer.weight.is_cpu:
+            vars(layer)["forward"] = functools.partial(_linear, layer)
+    return model
+
+
+def use_trainable(model: Any) -> Any:
+    """Give a model its own linear layers back, which gradients flow through; return the model."""
+    for layer in model.modules():
+        if isinstance(vars(layer).get("forward"), functools.partial):
+            del vars(layer)["forward"]
+    return model
+
+
+@functools.cache
+def is_onednn_faster() -> bool:
+    """Whether PyTorch would use MKL on a processor of another maker, and has oneDNN's operator."""
+    import torch
+
+    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    has_operator = has_both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return has_operator and cpu_info("vendor_id") not in ("", "GenuineIntel")
+
+
+def cpu_info(field: str) -> str:
+    """What Linux says of the processor, as `vendor_id` or `model name`; empty where it does not."""
+    try:
+        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
+
+
+def _linear(layer: Any, values: Any) -> Any:
+    import torch
+
+    if values.dtype != torch.float32 or values.numel() < LEAST_ROWS * layer.in_features:
+        return torch.nn.functional.linear(values, layer.weight, layer.bias)
+    return torch.ops.mkldnn._linear_pointwise(values, layer.weight, layer.bias, "none", [], "")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,8 +45,20 @@ from longtail.storage.ownership import only_one
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
-from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, Query, batch, read_facts
-from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
+from longtail.tuning.trainer import (
+    HELD_OUT,
+    MOMENTS,
+    READER,
+    Facts,
+    FixedIndex,
+    Losses,
+    Query,
+    Trainer,
+    batch,
+    read_facts,
+    reader_of,
+    retriever_of,
+)
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
 _TRAINING = "longtail.tuning.trainer"
@@ -217,22 +229,16 @@ def _train(run: _Run, step: int) -> None:
 
 
 def _judgement(run: _Run, step: int) -> Rows:
-    """The predictions at a step for all splits."""
-    checkpoint = run.checkpoint(step)
-    reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
-
-    def predict(path: Path, facts: Facts) -> Rows:
-        return read_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
-
     if step:
-        return predict(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
+        return _read_predictions(
+            run, step, run.folder / f"step_{step}.{run.judged_by}.json", run.facts.judged
+        )
     base = (find_weights(run.base).revision, run.base.passage_tokens)
     rows: Rows = []
     for split, queries in run.facts.judged.items():
         asked = [(query.question.question_id, query.paraphrase_id) for query in queries]
         name = fingerprint(run.judged_by, base, run.setting.passages, split, asked)
-        shared = run.baseline / f"{name[:16]}.json"
-        rows += predict(shared, dataclasses.replace(run.facts, judged={split: queries}))
+        rows += _read_predictions(run, step, run.baseline / f"{name[:16]}.json", {split: queries})
     return rows
 
 
@@ -262,47 +268,40 @@ def _best(models: Sequence[dict[str, Any]]) -> int:
     return max(range(1, len(models)), key=lambda place: (models[place]["held_out_right"], -place))
 
 
-def read_predictions(
-    path: Path,
-    reader: Model,
-    encoder: DeclaredEncoder,
-    index: FixedIndex,
-    facts: Facts,
-    k: int,
-    log: logging.Logger,
-) -> list[dict[str, Any]]:
-    """One row for each query of `facts.judged`: its split and key, the prediction, and its log-likelihood.
+def _read_predictions(run: _Run, step: int, path: Path, judged: Mapping[str, Sequence[Query]]) -> Rows:
+    """One row for each query that is judged: its split and key, the prediction, and its log-likelihood.
 
     `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
     where reader or encoder cannot be loaded, or a query cannot be read.
     """
     text = unseal(path)
     if text is None:
-        text = json.dumps(_predictions(reader, encoder, index, facts, k, log))
+        text = json.dumps(_predictions(run, run.checkpoint(step), judged))
         with whole(path) as target:
             target.write_text(seal(text), encoding="utf-8")
-    rows: list[dict[str, Any]] = json.loads(text)
+    rows: Rows = json.loads(text)
     return rows
 
 
-def _predictions(
-    reader: Model, encoder: DeclaredEncoder, index: FixedIndex, facts: Facts, k: int, log: logging.Logger
-) -> list[dict[str, Any]]:
+def _predictions(run: _Run, checkpoint: Path | None, judged: Mapping[str, Sequence[Query]]) -> Rows:
+    reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
     backend = FusionInDecoder(reader)
-    rows: list[dict[str, Any]] = []
-    n = sum(map(len, facts.judged.values()))
+    rows: Rows = []
     try:
         with (
             lease_for_encoder(reader.device, encoder.name) as device,
-            Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
+            Progress(
+                run.log, f"{reader.name}: cloze queries judged", sum(map(len, judged.values()))
+            ) as progress,
         ):
-            for split, queries in facts.judged.items():
+            for split, queries in judged.items():
                 for start in range(0, len(queries), _QUERIES):
                     some = queries[start : start + _QUERIES]
                     texts = [f"{encoder.settings.query_prefix}{query.retriever_text}" for query in some]
-                    vectors = encoder.load(device).encode(texts, log)
-                    passages = [index.texts(places) for places in index.search(vectors, k, device)]
-                    rows += _judge(backend, split, some, passages, facts)
+                    vectors = encoder.load(device).encode(texts, run.log)
+                    places = run.index.search(vectors, run.setting.passages, device)
+                    passages = [run.index.texts(rows_of_query) for rows_of_query in places]
+                    rows += [{"split": split} | row for row in _judge(backend, some, passages, run.facts)]
                     progress.add(len(some))
     finally:
         backend.close()
@@ -310,11 +309,7 @@ def _predictions(
 
 
 def _judge(
-    backend: FusionInDecoder,
-    split: str,
-    queries: Sequence[Query],
-    passages: Sequence[Sequence[str]],
-    facts: Facts,
+    backend: FusionInDecoder, queries: Sequence[Query], passages: Sequence[Sequence[str]], facts: Facts
 ) -> Iterator[dict[str, Any]]:
     written = [targets(CLOZE_T5, facts.candidates[query.relation]) for query in queries]
     scores = backend.score([query.text for query in queries], written, passages=passages)
@@ -325,7 +320,6 @@ def _judge(
         best = rank_candidates(scored.scores, len(names))[0]
         prediction = names[best % len(names)]
         yield {
-            "split": split,
             "relation": query.relation,
             "question_id": query.question.question_id,
             "paraphrase_id": query.paraphrase_id,

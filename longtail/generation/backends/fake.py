@@ -150,7 +150,6 @@ class FakeBackend:
     def generate(
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
-        """Answer each prompt."""
         drawn = self._batch(_read(prompts, passages), decoding, [[None]] * len(prompts))
         return [result if isinstance(result, Failure) else result[0] for result in drawn]
 
@@ -162,7 +161,6 @@ class FakeBackend:
         *,
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
-        """One text per seed for each prompt."""
         return self._batch(_read(prompts, passages), decoding, seeds)
 
     def score(
@@ -172,7 +170,6 @@ class FakeBackend:
         *,
         passages: Sequence[Sequence[str]] = (),
     ) -> list[Scored | Failure]:
-        """The scores of each prompt's candidates."""
         seconds = self._call(len(prompts)) / max(1, len(prompts))
         results: list[Scored | Failure] = []
         for prompt, continuations in zip(_read(prompts, passages), candidates, strict=True):
@@ -205,8 +202,6 @@ class FakeBackend:
         is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
         """One request after another, in an order of its own. A name that was paid for is not billed again."""
-        if STREAM not in self.capabilities:
-            raise BackendError("fake backend: this script does not stream; add the option stream=true")
         spent = 0.0
         for i in sorted(range(len(prompts)), key=lambda i: (i // 4, names[i])):
             price = self.script.usd_per_prompt

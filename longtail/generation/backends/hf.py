@@ -99,7 +99,7 @@ class TransformersBackend:
             raise
         self._batches = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
-        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
+        self._candidates = CandidateTokens(self._loaded.encode, getattr(steppers, "targets", None))
 
     @staticmethod
     def identify(model: Model) -> Identity:
@@ -130,14 +130,7 @@ class TransformersBackend:
         *,
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
-        """One text per seed for each prompt; samples that agree so far are one state of the batch.
-
-        Errors: `BackendError` at temperature 0.
-        """
-        if decoding.temperature <= 0:
-            raise BackendError(
-                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
-            )
+        """One text per seed for each prompt; samples that agree so far are one state of the batch."""
         return self._generations(self._encode(prompts, passages), decoding, seeds, is_sampled=True)
 
     def score(
@@ -191,7 +184,6 @@ class TransformersBackend:
         return Usage(names, sum(torch.cuda.max_memory_allocated(device) for device in gpus) / 2**20)
 
     def close(self) -> None:
-        """Free the weights."""
         del self._batches
         self._loaded.close()
 
@@ -203,7 +195,6 @@ class TransformersBackend:
         *,
         is_sampled: bool,
     ) -> list[list[Generation] | Failure]:
-        """For each encoded prompt its texts, or why there are none."""
         results: list[list[Generation] | Failure] = []
         rows: dict[int, Row] = {}
         for i, (tokens, drawn) in enumerate(zip(encoded, seeds, strict=True)):

@@ -115,7 +115,6 @@ def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
 
 
 def cache_of(task: Task, scope: Scope, session: ModelSession) -> RowCache:
-    """The row cache of the partition's model."""
     return RowCache(scope.study.home.row_cache, session.identity(scope.model), scope.log)
 
 

@@ -131,7 +131,6 @@ def read_passages(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, 
 
 
 def first_passages(passages: Mapping[str, Mapping[str, Sequence[Passage]]]) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the first passage."""
     return {
         dataset: {question_id: best[0] for question_id, best in by_question.items()}
         for dataset, by_question in passages.items()
@@ -337,7 +336,6 @@ class _Chance:
         self._begun = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
 
     def number(self, kind: str, name: str) -> int:
-        """A number of 64 bits."""
         digest = self._begun.copy()
         digest.update(f"\n{kind}\n{name}".encode("utf-8", "surrogatepass"))
         return int.from_bytes(digest.digest()[:8], "big")

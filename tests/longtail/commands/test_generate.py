@@ -14,11 +14,11 @@ import pytest
 
 import longtail
 from longtail.commands import generate
+from longtail.commands.plan import estimate
 from longtail.errors import LongtailError
 from longtail.generation.engine.job import Shard
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope
-from longtail.generation.estimate import estimate
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake

@@ -67,19 +67,6 @@ def test_a_vector_that_is_not_finite_is_named_and_not_stored(
         assert vectors.embed(TEXTS).n_new == 1  # it was not stored, and is tried again
 
 
-def test_a_damaged_vector_is_embedded_again(tmp_path: Path, log: logging.Logger) -> None:
-    with opened(tmp_path, log) as vectors:
-        vectors.embed(TEXTS)
-        expected = vectors.read(["Paris"])
-    file = tmp_path / "embeddings.sqlite"
-    content = file.read_bytes()
-    place = content.index(expected.tobytes()[:64])
-    file.write_bytes(content[:place] + b"\x00" * 8 + content[place + 8 :])
-    with opened(tmp_path, log) as vectors:
-        assert vectors.embed(TEXTS).n_new == 1
-        np.testing.assert_allclose(vectors.read(["Paris"]), expected, atol=1e-6)
-
-
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path, log: logging.Logger) -> None:
     with (
         opened(tmp_path, log, "cuda:99") as vectors,

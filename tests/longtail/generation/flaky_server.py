@@ -3,8 +3,6 @@
 A purchase is billed once per Idempotency-Key (unless it `forgets_keys`). Tokens are words. Faults come from `rates`
 (a seeded draw a request) or from `script` (the n-th request's fault); a prompt that contains `REFUSE` is answered
 400, one that contains `WITHHOLD` by the content filter. `reply` changes an answer before it is sold.
-
-python flaky_server.py <seed> <name=rate>…   serves until stdin closes; prints its port, then its books on request.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import json
 import math
 import random
 import re
-import sys
 import threading
 import time
 from collections import Counter
@@ -262,15 +259,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: tests read the log."""
-
-
-def main() -> None:
-    rates = dict(argument.split("=") for argument in sys.argv[2:])
-    numbers = {name: float(rate) for name, rate in rates.items()}
-    with FlakyServer(seed=int(sys.argv[1]), rates=numbers, seconds=numbers.pop("seconds", 0.0)) as server:
-        print(server.base_url, flush=True)
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

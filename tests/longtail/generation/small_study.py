@@ -1,19 +1,13 @@
-"""A study of few questions in a lake of its own, for tests; also run by tests as a process that gets killed.
-
-python small_study.py <folder> <model path> <n questions a relation> <backend> <batch_tokens>
-"""
+"""A study of few questions in a lake of its own, for tests."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import BackendError
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Task
@@ -134,38 +128,3 @@ MAKERS: Mapping[str, Callable[[Study], Outcome]] = {
 def with_model(study: Study, **changes: Any) -> Study:
     """The study with keys of its model changed."""
     return dataclasses.replace(study, models=(dataclasses.replace(study.models[0], **changes),))
-
-
-def stop_before_every_batch(
-    study: Study, make: Callable[[Study], Outcome], table: str, ledger: Path, calls_of_batch: int = 1
-) -> list[str]:
-    """Make a partition of a table by runs that each die before their second batch, until it is there.
-
-    The lines of the ledger that the study's model keeps: one for each result, none of which is made twice.
-    """
-    ledger.write_text("")
-    failing = with_model(study, path=f"{study.models[0].path}&fail_on_call={calls_of_batch + 1}")
-    n_stops = 0
-    while not Lake(study.home.lake).partitions(table):
-        with contextlib.suppress(BackendError):
-            make(failing)
-            break
-        n_stops += 1
-    lines = ledger.read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines))
-    return lines
-
-
-def main() -> None:
-    """Answer by one partition, as the command line says."""
-    logging.basicConfig(level=logging.INFO)
-    chosen = small_study(Path(sys.argv[1]), sys.argv[2], backend=sys.argv[4], batch_tokens=int(sys.argv[5]))
-    if not Lake(chosen.home.lake).partitions("questions"):
-        fill_lake(Lake(chosen.home.lake), int(sys.argv[3]))
-    print("ready", flush=True)
-    print(answer(chosen).notes, flush=True)
-
-
-if __name__ == "__main__":
-    main()

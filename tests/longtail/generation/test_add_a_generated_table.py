@@ -1,4 +1,4 @@
-"""A new generated table is one lake table and one task: the toy's scores land in the lake, and no stop loses any."""
+"""A new generated table is one lake table and one task: the toy's scores land in the lake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from small_study import fill_lake, made, small_study, stop_before_every_batch, with_model
+from small_study import fill_lake, made, small_study, with_model
 
 from dagster_project.defs.generation import generation_asset
 from dagster_project.defs.resources import models_of
@@ -112,10 +112,6 @@ def test_scores_land_in_the_lake_with_their_accounts(study: Study) -> None:
         assert row["decoding"] == "v1 score"
         assert row["cost_usd"] >= 0
     assert score(with_model(study, device_hour_usd=1.0)).was_current
-
-
-def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path) -> None:
-    assert len(stop_before_every_batch(study, score, "toy_scores", tmp_path / "ledger")) == 20
 
 
 def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Study) -> None:

@@ -14,14 +14,7 @@ import pytest
 from small_study import small_study
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import (
-    Decoding,
-    Failure,
-    Generation,
-    Scored,
-    entry,
-    load_backend,
-)
+from longtail.generation.backends.base import Scored, entry, load_backend
 from longtail.generation.tasks.registry import tell_accuracy
 from longtail.preflight import misses
 from longtail.storage.lake import Lake, Outcome
@@ -30,7 +23,6 @@ from longtail.study.backends import (
     CAPABILITIES,
     GENERATE,
     LOCAL_KEYS,
-    PASSAGES,
     STREAM,
     Backend,
 )
@@ -81,37 +73,10 @@ def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
     assert entry(fake("fake:echo")).capabilities == CAPABILITIES
 
 
-@pytest.mark.parametrize(
-    ("path", "prompt", "text"),
-    [
-        ("fake:echo", "Q: Who? A:", " Who?"),
-        ("fake:echo", "Question: Who?\nAnswer:", " Who?"),
-        ("fake:passage", "A b. C\n\nQ: Who? A:", " A b. C"),
-        ("fake:passage", "X\n\nQ: a A: b\n\nY z\n\nQ: Who? A:", " Y z"),
-    ],
-)
-def test_rules(path: str, prompt: str, text: str) -> None:
-    (result,) = load_backend(fake(path)).generate([prompt], Decoding(15))
-    assert isinstance(result, Generation)
-    assert result.text == text
-
-
 def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
-    backend = load_backend(fake("fake:echo?refuse=bad"))
-    scored, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
-    assert isinstance(refused, Failure)
+    (scored,) = load_backend(fake("fake:echo")).score(["Q: Who? A:"], [[" He", " Who?", " No one"]])
     assert isinstance(scored, Scored)
-    assert [score.n_tokens for score in scored.scores] == [1, 1, 2]
     assert max(scored.scores, key=lambda score: score.mean) == scored.scores[1]
-    assert (scored.prompt_tokens, scored.new_tokens, scored.batch_size) == (3, 4, 2)
-
-
-def test_a_script_that_does_not_stream_says_so() -> None:
-    silent, streaming = (load_backend(fake(f"fake:echo{option}")) for option in ("", "?stream=true"))
-    assert STREAM not in silent.capabilities
-    assert streaming.capabilities == CAPABILITIES - {PASSAGES}
-    with pytest.raises(BackendError, match="add the option stream=true"):
-        list(silent.stream(["x"], Decoding(2), None, names=["n"], budget_usd=None))  # type: ignore[attr-defined]
 
 
 def assert_missing(study: Study, message: str | None) -> None:

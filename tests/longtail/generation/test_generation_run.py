@@ -252,12 +252,6 @@ def test_only_methods_of_the_study_are_asked(study: Study) -> None:
         answer(study, "hybrid")
 
 
-def test_missing_inputs_say_what_to_materialise(study: Study, tmp_path: Path) -> None:
-    empty = dataclasses.replace(study, name="empty")
-    with pytest.raises(LakeError, match="materialise asset lake/questions"):
-        answer(empty)
-
-
 def test_two_runs_of_one_model_take_turns(study: Study, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     log = logging.getLogger("lock")

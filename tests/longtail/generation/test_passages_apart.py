@@ -98,15 +98,6 @@ def test_a_backend_that_reads_no_passages_refuses_them(
         answer(with_model(study, **changes), "bm25")
 
 
-def test_another_second_passage_is_another_prompt_for_the_row_cache(study: Study) -> None:
-    answer(study, "bm25")
-    lake = Lake(study.home.lake)
-    rows = lake.read("retrieved_passages", "bm25").to_pylist()
-    other = [row | {"passage_id": "Q1-0"} if row["rank"] == 2 else row for row in rows]
-    lake.write("retrieved_passages", other, fingerprint="other", partition="bm25")
-    assert answer(study, "bm25").notes["reused"] == 0
-
-
 def test_single_answers_are_timed_with_their_passages(study: Study, tmp_path: Path) -> None:
     """The ledger names each prompt as the model reads it: those of answers, and the closed-book ones, again."""
     for method in study.methods:

@@ -50,13 +50,19 @@ def open_cache(folder: Path) -> RowCache:
     return RowCache(folder, IDENTITY, LOG)
 
 
+SCORES = st.lists(st.builds(CandidateScore, st.floats(allow_nan=False), NUMBERS), max_size=5).map(tuple)
+ACCOUNTS = st.tuples(NUMBERS, st.floats(0, 1e9), MAYBE, MAYBE)
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(NUMBERS, st.tuples(TEXTS, NUMBERS, st.floats(0, 1e9), MAYBE, MAYBE), max_size=8))
-def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
+@given(st.dictionaries(NUMBERS, st.tuples(TEXTS | SCORES, ACCOUNTS), max_size=8))
+def test_any_text_and_any_scores_come_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
     folder = tmp_path_factory.mktemp("cache")
     rows = {
-        key(n): CachedRow(Generation(text, **accounts(number, latency, seconds, usd)), "é", "o")
-        for n, (text, number, latency, seconds, usd) in stored.items()
+        key(n): CachedRow(
+            (Generation if isinstance(result, str) else Scored)(result, **accounts(*own)), "é", "o"
+        )
+        for n, (result, own) in stored.items()
     }
     with open_cache(folder) as cache:
         assert cache.store(rows) == rows
@@ -81,20 +87,6 @@ def test_what_a_service_says_comes_back_and_only_what_it_says_is_kept(
         kept = dict(connection.execute("select key, accounts from generations").fetchall())
     assert json.loads(kept[key(0)]).keys() - json.loads(kept[key(1)]).keys() == said.keys()
     assert json.loads(kept[key(1)]).keys() == {*accounts(12), "engine"} - {"cost_usd"}
-
-
-SCORES = st.lists(st.builds(CandidateScore, st.floats(allow_nan=False), NUMBERS), max_size=5).map(tuple)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.dictionaries(NUMBERS, SCORES, max_size=5))
-def test_any_scores_come_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
-    rows = {key(n): CachedRow(Scored(scores, **accounts(n)), "fake 1", "o") for n, scores in stored.items()}
-    folder = tmp_path_factory.mktemp("scores")
-    with open_cache(folder) as cache:
-        cache.store(rows)
-    with open_cache(folder) as cache:
-        assert cache.find(rows) == rows
 
 
 @given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3).map(tuple), unique=True, max_size=9))

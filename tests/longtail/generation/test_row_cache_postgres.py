@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -12,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from test_row_cache import LOG, accounts, row
 
 from benchmarks.cluster import postgres_programs, postgres_server, race_caches
 from longtail.errors import LakeError
@@ -23,12 +23,6 @@ from longtail.scoring.model_answer import Confidence
 from longtail.storage import postgres
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.study.file import load_study
-
-LOG = logging.getLogger("row_cache")
-ACCOUNTS = {
-    "prompt_tokens": 7, "new_tokens": 3, "n_truncated_tokens": 0, "latency_ms": 1.5, "batch_size": 4,
-    "shared_tokens": 2, "device_seconds": None, "cost_usd": 0.25,
-}  # fmt: skip
 
 Control = Callable[[str], None]
 
@@ -48,10 +42,6 @@ def control(server: tuple[str, Control], monkeypatch: pytest.MonkeyPatch) -> Con
     return server[1]
 
 
-def row(text: str, origin: str = "origin") -> CachedRow:
-    return CachedRow(Generation(text, **ACCOUNTS), "fake 1", origin)  # type: ignore[arg-type]
-
-
 def key(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
@@ -66,8 +56,10 @@ def test_any_row_comes_back(control: Control) -> None:
     rows = {
         key(0): row(""),
         key(1): row("a\x00b \U0001f600 ? %s 'quoted' \udcff"),
-        key(2): CachedRow(Generation("sure", known, **ACCOUNTS), "fake 1", "other"),  # type: ignore[arg-type]
-        key(3): CachedRow(Scored((CandidateScore(-1.5, 2),), text="free", **ACCOUNTS), "fake 1", "other"),  # type: ignore[arg-type]
+        key(2): CachedRow(Generation("sure", known, **accounts(7, usd=0.25)), "fake 1", "other"),
+        key(3): CachedRow(
+            Scored((CandidateScore(-1.5, 2),), text="free", **accounts(7, usd=0.25)), "fake 1", "other"
+        ),
     }
     with opened("any row") as cache:
         assert cache.store(rows) == rows

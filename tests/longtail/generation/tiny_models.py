@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from longtail.generation.backends.base import Failure, Generation
+from longtail.study.models import Model
 
 LENGTH = 96
 _HIDDEN: dict[str, Any] = {
@@ -73,6 +76,16 @@ UNFIT = {"rwkv": _config("Rwkv", hidden_size=32, num_hidden_layers=2, context_le
 """Causal models that no path fits."""
 
 
+def tiny(path: Path | str, **keys: Any) -> Model:
+    """A study's model in this folder, on the CPU."""
+    return Model(**{"name": "tiny", "path": str(path), "device": "cpu", **keys})
+
+
+def texts(results: Iterable[Generation | Failure]) -> list[str]:
+    """The texts of those that are no failures."""
+    return [result.text for result in results if isinstance(result, Generation)]
+
+
 def save_tiny_model(folder: Path, architecture: str, seed: int = 0) -> Path:
     """Write model and tokenizer. Ids but of `PLAIN` ones: pad 0, end 1, begin 2, `<extra_id_0>` 3."""
     import torch
@@ -99,6 +112,26 @@ def save_tiny_model(folder: Path, architecture: str, seed: int = 0) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def assert_forks_are_exact(
+    stepper: Any, prompts: Sequence[list[int]], plain: Callable[[list[int], list[int]], Any], tolerance: float
+) -> None:
+    """Random forks and ends of a batch; `plain`: the logits after a prompt and the tokens behind it, by one pass."""
+    import torch
+
+    drawn = torch.Generator().manual_seed(3)
+    with torch.inference_mode():
+        found = stepper.start()
+        states: list[tuple[int, list[int]]] = [(i, []) for i in range(len(prompts))]
+        for width in (6, 14, 9, 9, 4, 3, 3, 1):
+            for (prompt, tokens), logits in zip(states, found, strict=True):
+                expected = plain(prompts[prompt], tokens)
+                torch.testing.assert_close(logits, expected, atol=tolerance, rtol=tolerance)
+            parents = sorted(torch.randint(len(states), (width,), generator=drawn).tolist())
+            new = torch.randint(300, (width,), generator=drawn).tolist()
+            states = [(states[p][0], [*states[p][1], t]) for p, t in zip(parents, new, strict=True)]
+            found = stepper.step(parents, new)
 
 
 def draw_weights(model: Any, spread: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -85,16 +84,6 @@ def test_counts_equal_plain_loops(asked: list[tuple[list[str], list[str]]], text
     found = count_passages(own, (("", text) for text in texts), LOG)
     expected = [sum(has_answer(text, a) and has_answer(text, b) for text in texts) for a, b in asked]
     assert found.tolist() == expected
-
-
-def test_passages_are_read_once_however_many_questions_there_are() -> None:
-    rng = random.Random(0)
-    reads = iter([("", " ".join(rng.choices("abcdefghij", k=50))) for _ in range(100)])
-    asked = [
-        Asked(frozenset({rng.choice("abc")}), frozenset({f"{x} {y}"}), SUBJECT) for x in "abc" for y in "def"
-    ]
-    assert count_passages(asked, reads, LOG).min() > 0
-    assert next(reads, None) is None
 
 
 @pytest.mark.parametrize("table", ["questions", "passages"])

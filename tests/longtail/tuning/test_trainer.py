@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,14 @@ from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES
 from longtail.tuning import trainer
-from longtail.tuning.facts import FixedIndex, batch, read_facts
-from longtail.tuning.trainer import Trainer, distillation_loss, token_log_likelihoods
+from longtail.tuning.trainer import (
+    FixedIndex,
+    Trainer,
+    batch,
+    distillation_loss,
+    read_facts,
+    token_log_likelihoods,
+)
 
 
 def opened(study: Study) -> tuple[Any, FixedIndex]:
@@ -108,7 +115,9 @@ def test_a_step_takes_the_rates_and_the_temperature_of_its_schedule(
         learner.close()
 
 
-def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) -> None:
+def test_training_lowers_the_loss_leaves_the_passages_alone_and_goes_on_from_a_checkpoint(
+    study: Study, tmp_path: Path
+) -> None:
     facts, index = opened(study)
     setting = study.sweep.drawn[0]  # type: ignore[union-attr]
     settings = study.method("nearest").settings
@@ -126,6 +135,16 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     assert np.mean(losses[-6:]) < np.mean(losses[:6]) - 1
     assert np.array_equal(index.vectors(rows), before)
     assert not torch.allclose(learner._retriever.pool([[2, 5, 3]]), asked, atol=1e-3)
+    (tmp_path / "checkpoint").mkdir()
+    learner.save(tmp_path / "checkpoint")
+    again = Trainer(
+        study.models[0], encoder, setting, index, tmp_path / "checkpoint", SCHEDULES["constant"], 24
+    )
+    moments, same = (one._optimiser.state_dict()["state"] for one in (learner, again))
+    assert moments
+    for number, state in moments.items():
+        assert all(torch.equal(value, same[number][name]) for name, value in state.items())
+    again.close()
     learner.close()
 
 

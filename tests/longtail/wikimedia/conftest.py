@@ -13,29 +13,12 @@ from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
-from longtail.transfer.http import Clock, RetryPolicy
+from longtail.transfer.http import RetryPolicy
 from longtail.wikimedia import services
+from tests.fake_time import FakeTime
 from tests.faults import FaultyServer
 
 LOG = logging.getLogger("test")
-
-
-class FakeTime:
-    """A clock that advances only during sleeps."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-        self.sleeps: list[float] = []
-
-    def read(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.seconds += seconds
-
-    def clock(self) -> Clock:
-        return Clock(monotonic=self.read, now=self.read, sleep=self.sleep)
 
 
 @pytest.fixture(autouse=True)

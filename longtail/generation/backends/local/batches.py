@@ -132,7 +132,6 @@ class DeviceBatches:
             started = time.perf_counter()
 
     def forget(self) -> None:
-        """Drop what earlier batches left to be shared."""
         self._steppers.forget()
 
     def _shrink(

@@ -149,7 +149,6 @@ class CachedStepper:
         self._mask: Any = None
 
     def start(self) -> torch.Tensor:
-        """As in `Stepper`."""
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
@@ -163,7 +162,6 @@ class CachedStepper:
         return self._steppers.forward(ids[:, n_shared:], self._mask, self._cache)
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """As in `Stepper`."""
         import torch
 
         if list(parents) != list(range(len(self._mask))):

@@ -108,7 +108,6 @@ class Texts:
         return self._alone[token]
 
     def decode(self, written: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of tokens."""
         if not written:
             return []
         texts: list[str] = self._tokenizer.batch_decode(
@@ -189,7 +188,6 @@ def tokens_before(tokens: Sequence[int], start: int, texts: Texts) -> int:
 
 
 def _places_of_part(tokens: Sequence[int], text: str, end: str, texts: Texts) -> list[int]:
-    """The places of the tokens whose text is kept."""
     start, stop = cut_span(text, end)
     if start == stop:
         return []
@@ -333,7 +331,6 @@ def _advance(
 
 
 def _best(logits: torch.Tensor, states: list[_State], step: int) -> _Chosen:
-    """The most likely token of each state."""
     import torch
 
     largest, tokens = logits.max(dim=-1)

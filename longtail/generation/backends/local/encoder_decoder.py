@@ -121,7 +121,6 @@ class EncoderDecoderSteppers:
 
 
 def _start_token(loaded: LoadedModel) -> list[int]:
-    """The token with which the decoder begins."""
     settings, of_config = (
         loaded.model.generation_config,
         getattr(loaded.model.config, "decoder_start_token_id", None),
@@ -164,7 +163,6 @@ class EncoderDecoderStepper:
         return self._forward(start.expand(len(self._mask), -1))
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """As in `Stepper`."""
         import torch
 
         if list(parents) != list(range(len(self._owners))):
@@ -276,7 +274,6 @@ def parts_of(prompt: Sequence[int]) -> list[list[int]]:
 
 
 def tokens_of(prompt: Sequence[int]) -> Sequence[int]:
-    """The tokens of all parts."""
     return [token for token in prompt if token != BREAK] if BREAK in prompt else prompt
 
 
@@ -328,7 +325,6 @@ class KeptStates:
         return out, mask, [len(known.get(key, ())) for key in keys]
 
     def forget(self) -> None:
-        """Keep nothing."""
         self._kept.clear()
 
     def _keep(self, states: dict[tuple[int, ...], torch.Tensor]) -> None:

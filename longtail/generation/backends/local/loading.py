@@ -23,7 +23,6 @@ from longtail.models.limits import (
     is_encoder_decoder,
     is_out_of_memory,
 )
-from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles
 from longtail.models.placement import (
     Lease,
@@ -31,6 +30,7 @@ from longtail.models.placement import (
     find_device,
     lease_device,
     placement,
+    use_fastest,
 )
 from longtail.models.weights import find_weights, has_tokenizer
 from longtail.study.models import Model
@@ -78,14 +78,16 @@ class LoadedModel:
             return self.length
         return self.length - max_new_tokens
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text with the special tokens of an input, not cut.
+    def encode(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
+        """Token ids of each text with the `special` tokens of an input, not cut.
 
         Added tokens that the model has no embedding for (a pad token, mostly) are left out.
         """
         # a tokenizer takes no lone surrogates
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
-        ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        if not clean:
+            return []
+        ids: list[list[int]] = self.tokenizer(clean, verbose=False, add_special_tokens=special)["input_ids"]
         if len(self.tokenizer) > self.n_embeddings:
             return [[i for i in tokens if i < self.n_embeddings] for tokens in ids]
         return ids

@@ -148,7 +148,6 @@ class PackedStepper:
         self._n_grown = 0
 
     def start(self) -> torch.Tensor:
-        """As in `Stepper`."""
         import numpy as np
         import torch
 
@@ -222,7 +221,6 @@ class PackedStepper:
         return used
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """As in `Stepper`."""
         import numpy as np
 
         inner = self._inner[np.asarray(parents, dtype=np.int64)]
@@ -336,7 +334,6 @@ class SharedPrefixes:
         return sum(map(len, self._kept))
 
     def clear(self) -> None:
-        """Forget all prefixes."""
         self._kept.clear()
 
     def _longest(self, tokens: Tokens) -> tuple[int, Layers]:

@@ -223,7 +223,6 @@ class Fill:
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
-        """As in `attention.Pass`."""
         from torch.nn.functional import scaled_dot_product_attention
 
         keys, values = self._grid(key), self._grid(value)
@@ -338,7 +337,6 @@ class Step:
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
-        """As in `attention.Pass`."""
         layer, self._layer = self._layer, self._layer + 1
         self._grown.append(layer, key, value, self._grown_seats.seat_of_query)
         parts = [

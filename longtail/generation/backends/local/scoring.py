@@ -15,7 +15,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longtail.generation.backends.local.decoding import Stepper
 from longtail.models.limits import common_length
@@ -121,6 +121,7 @@ def _sum(root: _Node, continuation: Continuation) -> float:
 _LAST_WORD = re.compile(r"\s?\S*\s*\Z")
 _MAX_KEPT = 256
 
+Encode = Callable[..., list[list[int]]]
 Targets = Callable[[tuple[str, ...]], Sequence[Continuation]]
 _Split = list[tuple[int, ...] | None]
 
@@ -128,9 +129,9 @@ _Split = list[tuple[int, ...] | None]
 class CandidateTokens:
     """Continuations of prompts, by one tokenizer; those behind the same last word are found once, as are targets."""
 
-    def __init__(self, tokenizer: Any, targets: Targets | None) -> None:
-        """`targets`: an encoder-decoder's own way, None for others."""
-        self._tokenizer = tokenizer
+    def __init__(self, encode: Encode, targets: Targets | None) -> None:
+        """`encode`: as of `LoadedModel`. `targets`: an encoder-decoder's own way, None for others."""
+        self._encode = encode
         self._targets = targets and functools.lru_cache(_MAX_KEPT)(targets)
         self._split = functools.lru_cache(_MAX_KEPT)(self._split_behind)
 
@@ -145,7 +146,7 @@ class CandidateTokens:
             return len(tokens), list(self._targets(tuple(candidates)))
         split = self._behind_last_word(prompt, tokens, tuple(candidates))
         melted = [i for i, tokens_behind in enumerate(split) if tokens_behind is None]
-        whole = self._encode([prompt + candidates[i] for i in melted], special=True)
+        whole = self._encode([prompt + candidates[i] for i in melted])
         seams = [common_length(list(tokens), tokens_behind) for tokens_behind in whole]
         n_before = min([len(tokens), *seams])
         rest = tuple(tokens[n_before:])
@@ -166,14 +167,7 @@ class CandidateTokens:
         return [None] * len(candidates)
 
     def _split_behind(self, anchor: str, candidates: tuple[str, ...]) -> tuple[list[int], _Split]:
-        head, *whole = self._encode([anchor, *(anchor + candidate for candidate in candidates)])
+        texts = [anchor, *(anchor + candidate for candidate in candidates)]
+        head, *whole = self._encode(texts, special=False)
         n = len(head)
         return head, [tuple(ids[n:]) if ids[:n] == head else None for ids in whole]
-
-    def _encode(self, texts: Sequence[str], *, special: bool = False) -> list[list[int]]:
-        if not texts:
-            return []
-        # a tokenizer takes no lone surrogates
-        clean = [text.encode("utf-8", "replace").decode() for text in texts]
-        ids: list[list[int]] = self._tokenizer(clean, verbose=False, add_special_tokens=special)["input_ids"]
-        return ids

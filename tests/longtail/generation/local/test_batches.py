@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_models import texts, tiny
 from transformers import LlamaForCausalLM
 
 from longtail.errors import BackendError
@@ -18,7 +19,6 @@ from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local import batches as module
 from longtail.generation.backends.local.batches import DeviceBatches, Row
 from longtail.models.limits import is_out_of_memory
-from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]
 DECODING = Decoding(15)
@@ -43,15 +43,11 @@ def folder(folders: dict[str, Path]) -> Path:
 
 
 def narrow(folder: Path, room: int, **keys: Any) -> tuple[TransformersBackend, NarrowLlama]:
-    backend = TransformersBackend(Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys}))
+    backend = TransformersBackend(tiny(folder, **keys))
     model = backend._loaded.model
     model.__class__ = NarrowLlama
     model.room, model.seen = room, []
     return backend, model
-
-
-def texts(results: Sequence[Generation | Failure]) -> list[str]:
-    return [result.text for result in results if isinstance(result, Generation)]
 
 
 def test_out_of_memory_halves_the_batch(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import ODD_CAUSAL, save_tiny_model
+from tiny_models import ODD_CAUSAL, assert_forks_are_exact, save_tiny_model, tiny
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation
@@ -17,7 +17,6 @@ from longtail.generation.backends.hf import TransformersBackend, choose_steppers
 from longtail.generation.backends.local.cached import CachedSteppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.prompts.endings import cut_answer
-from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 DECODING = Decoding(15)
@@ -27,7 +26,7 @@ PACKED_OR_NOT = [*ODD_CAUSAL, "llama", "gpt2"]
 
 
 def load(folder: Path, **keys: Any) -> LoadedModel:
-    return load_model(Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys}))
+    return load_model(tiny(folder, **keys))
 
 
 def one_by_one(loaded: LoadedModel, prompts: list[str], n_new: int = 15) -> list[list[int]]:
@@ -56,23 +55,15 @@ def test_a_model_that_the_packed_path_does_not_fit_takes_another_path(
 def test_forked_states_have_the_logits_of_their_own_sequences(folders: dict[str, Path], name: str) -> None:
     loaded = load(folders[name])
     steppers = CachedSteppers(loaded)
-    drawn = torch.Generator().manual_seed(3)
     prompts = loaded.encode(PROMPTS[:6])
     rows = steppers.batches(prompts, [15] * len(prompts), 10_000)[-1]
     prompts = [prompts[row] for row in rows]
-    with torch.inference_mode():
-        stepper = steppers.open(prompts)
-        found = stepper.start()
-        states: list[tuple[int, list[int]]] = [(i, []) for i in range(len(prompts))]
-        for width in (6, 14, 9, 9, 4, 3, 3, 1):
-            for (prompt, tokens), logits in zip(states, found, strict=True):
-                ids = torch.tensor([[*prompts[prompt], *tokens]])
-                expected = loaded.model(input_ids=ids, use_cache=False).logits[0, -1]
-                torch.testing.assert_close(logits, expected, atol=TOLERANCE, rtol=TOLERANCE)
-            parents = sorted(torch.randint(len(states), (width,), generator=drawn).tolist())
-            new = torch.randint(300, (width,), generator=drawn).tolist()
-            states = [(states[p][0], [*states[p][1], t]) for p, t in zip(parents, new, strict=True)]
-            found = stepper.step(parents, new)
+
+    def plain(prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        logits: torch.Tensor = loaded.run_alone(prompt, tokens)[0]
+        return logits
+
+    assert_forks_are_exact(steppers.open(prompts), prompts, plain, TOLERANCE)
 
 
 def test_an_architecture_whose_state_cannot_be_selected_is_named(tmp_path: Path) -> None:
@@ -111,7 +102,7 @@ def test_prompts_that_begin_alike_share_their_beginning(folders: dict[str, Path]
     loaded = load(folders[name])
     decoding = Decoding(8)
     expected = loaded.tokenizer.batch_decode(one_by_one(loaded, BEHIND, 8), skip_special_tokens=True)
-    backend = TransformersBackend(Model("tiny", str(folders[name]), device="cpu", batch_tokens=700))
+    backend = TransformersBackend(tiny(folders[name], batch_tokens=700))
     results = [result for result in backend.generate(BEHIND, decoding) if isinstance(result, Generation)]
     assert [cut_answer(result.text) for result in results] == [cut_answer(text) for text in expected]
     n_shared = max(result.shared_tokens for result in results)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import COPIED, ENCODER_DECODERS, LENGTH, save_tiny_model
+from tiny_models import COPIED, ENCODER_DECODERS, LENGTH, assert_forks_are_exact, save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
@@ -48,21 +48,12 @@ def test_forked_states_have_the_logits_of_their_own_sequences(
 ) -> None:
     loaded = models[name]
     steppers = EncoderDecoderSteppers(loaded, 4096)
-    drawn = torch.Generator().manual_seed(3)
     prompts = loaded.encode(PROMPTS[:6])
-    first = steppers.start
-    with torch.inference_mode():
-        stepper = steppers.open(prompts)
-        found = stepper.start()
-        states: list[tuple[int, list[int]]] = [(i, []) for i in range(len(prompts))]
-        for width in (6, 14, 9, 9, 4, 3, 3, 1):
-            for (prompt, tokens), logits in zip(states, found, strict=True):
-                expected = plain_logits(loaded, prompts[prompt], [*first, *tokens])[-1]
-                torch.testing.assert_close(logits, expected, atol=TOLERANCE, rtol=TOLERANCE)
-            parents = sorted(torch.randint(len(states), (width,), generator=drawn).tolist())
-            new = torch.randint(300, (width,), generator=drawn).tolist()
-            states = [(states[p][0], [*states[p][1], t]) for p, t in zip(parents, new, strict=True)]
-            found = stepper.step(parents, new)
+
+    def plain(prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        return plain_logits(loaded, prompt, [*steppers.start, *tokens])[-1]
+
+    assert_forks_are_exact(steppers.open(prompts), prompts, plain, TOLERANCE)
 
 
 def test_cross_attention_is_shared_where_the_architecture_takes_it(models: dict[str, LoadedModel]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import LENGTH, save_tiny_model
+from tiny_models import LENGTH, save_tiny_model, tiny
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import identify
@@ -37,10 +37,6 @@ def copy(llama: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(llama, tmp_path / "copy"))
 
 
-def local(folder: Path, **keys: Any) -> Model:
-    return Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys})
-
-
 def edit(path: Path, **keys: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
@@ -56,7 +52,7 @@ def refusal(model: Model) -> str:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_have_the_dtype_asked_for(llama: Path, dtype: str) -> None:
-    loaded = load_model(local(llama, dtype=dtype))
+    loaded = load_model(tiny(llama, dtype=dtype))
     assert {str(p.dtype) for p in loaded.model.parameters()} == {f"torch.{dtype}"}
     assert not loaded.model.training
     assert (loaded.length, loaded.end_ids, loaded.is_encoder_decoder) == (LENGTH, {0}, False)
@@ -67,20 +63,20 @@ def test_weights_have_the_dtype_asked_for(llama: Path, dtype: str) -> None:
 
 def test_a_length_that_only_the_tokenizer_declares(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path, "bloom")
-    assert load_model(local(folder)).room(15) is None
+    assert load_model(tiny(folder)).room(15) is None
     edit(folder / "tokenizer_config.json", model_max_length=50)
-    assert load_model(local(folder)).room(15) == 35
+    assert load_model(tiny(folder)).room(15) == 35
 
 
 def test_end_tokens_are_those_that_generate_follows(copy: Path) -> None:
     edit(copy / "generation_config.json", eos_token_id=[5, 7])
-    assert load_model(local(copy)).end_ids == {5, 7}
+    assert load_model(tiny(copy)).end_ids == {5, 7}
     edit(copy / "generation_config.json", eos_token_id=None)
-    assert load_model(local(copy)).end_ids == {0}
+    assert load_model(tiny(copy)).end_ids == {0}
 
 
 def test_added_tokens_without_an_embedding_are_left_out(copy: Path) -> None:
-    loaded = load_model(local(copy))
+    loaded = load_model(tiny(copy))
     loaded.tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     assert len(loaded.tokenizer) > loaded.n_embeddings
     both, a, b = loaded.encode(["a[PAD]b", "a", "b"])
@@ -95,7 +91,7 @@ def test_a_tokenizer_of_another_model_is_refused(copy: Path) -> None:
         weights[name] = weights[name][:300].clone()
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
     edit(copy / "config.json", vocab_size=300)
-    assert "its weights 300 embeddings; they do not belong together" in refusal(local(copy))
+    assert "its weights 300 embeddings; they do not belong together" in refusal(tiny(copy))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_a_tokenizer_of_another_model_is_refused(copy: Path) -> None:
 )
 @without_cuda
 def test_what_needs_cuda_is_refused_without_it(llama: Path, keys: dict[str, str], message: str) -> None:
-    assert message in refusal(local(llama, **keys))
+    assert message in refusal(tiny(llama, **keys))
 
 
 @pytest.mark.parametrize("package", ["accelerate", "bitsandbytes"])
@@ -154,7 +150,7 @@ def test_parts_that_find_no_gpu_are_refused() -> None:
 
 
 def test_quantisation_is_part_of_the_identity(llama: Path) -> None:
-    kinds = [identify(local(llama, quantisation=kind)) for kind in ("none", "8bit", "4bit")]
+    kinds = [identify(tiny(llama, quantisation=kind)) for kind in ("none", "8bit", "4bit")]
     assert [identity.quantisation for identity in kinds] == ["none", "8bit", "4bit"]
     assert len({identity.weights for identity in kinds}) == 3
 
@@ -206,7 +202,7 @@ def _with(**keys: Any) -> Callable[[Path], None]:
 )  # fmt: skip
 def test_damaged_folders(copy: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(copy)
-    assert message in refusal(local(copy))
+    assert message in refusal(tiny(copy))
 
 
 HUB = {

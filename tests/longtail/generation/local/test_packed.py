@@ -80,13 +80,12 @@ def some_prompts(seed: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_those_of_each_sequence_alone(opened: dict[str, Opened], name: str) -> None:
-    for seed in range(3):
-        assert walk(opened[name], some_prompts(seed), seed, 4, 0) < TOLERANCE["float32"]
+    for cost in (0, 1000):
+        assert walk(opened[name], some_prompts(0), 0, 4, cost) < TOLERANCE["float32"]
         opened[name][2].prefixes.clear()
-        assert walk(opened[name], some_prompts(seed), seed, 4, 1000) < TOLERANCE["float32"]
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, "sandbox:s"])
+@pytest.mark.parametrize("name", ["llama", "sandbox:s"])
 def test_logits_in_bfloat16(name: str, folders: dict[str, Path]) -> None:
     path = name if ":" in name else str(folders[name])
     assert walk(opened_as(path, "bfloat16"), some_prompts(0), 0, 4, 0) < TOLERANCE["bfloat16"]

@@ -5,33 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES
+from tiny_models import ARCHITECTURES, tiny
 
 from longtail.generation.backends.base import CandidateScore, Failure, Scored
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local.loading import load_model
 from longtail.generation.backends.local.scoring import CandidateTokens, Continuation, tree_size
 from longtail.generation.tasks.candidate_answers import rank_candidates
-from longtail.study.models import Model
 
 TOLERANCE = 1e-4
 PROMPTS = ["Q: abc de? A:", "Q: abc de fgh? A:", "Q: fa? A:"]
 CANDIDATES = [" abc", " abd", " abc de", " .", " Q: fgh ab", "", " abc"]
 
 
-def model(path: Path | str, **keys: Any) -> Model:
-    return Model(**{"name": "tiny", "path": str(path), "device": "cpu", **keys})
-
-
 class BruteForce:
     """Each candidate by a forward pass over prompt and candidate, split as the tokenizer splits the whole."""
 
     def __init__(self, path: Path | str) -> None:
-        self._loaded = load_model(model(path))
+        self._loaded = load_model(tiny(path))
 
     def score(self, prompt: str, candidate: str) -> tuple[float, int]:
         before, whole = self._loaded.encode([prompt, prompt + candidate])
@@ -50,7 +44,7 @@ def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], nam
     path = name if ":" in name else folders[name]
     brute = BruteForce(path)
     for found, prompt in zip(
-        TransformersBackend(model(path)).score(PROMPTS, [CANDIDATES] * 3), PROMPTS, strict=True
+        TransformersBackend(tiny(path)).score(PROMPTS, [CANDIDATES] * 3), PROMPTS, strict=True
     ):
         assert isinstance(found, Scored)
         for score, candidate in zip(found.scores, CANDIDATES, strict=True):
@@ -69,7 +63,7 @@ def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
 ) -> None:
     brute = BruteForce(folders["gpt2"])
     candidates = ["bc", " abc", "gh de", "\n\n", "::", "\n"]
-    found = TransformersBackend(model(folders["gpt2"])).score([prompt], [candidates])[0]
+    found = TransformersBackend(tiny(folders["gpt2"])).score([prompt], [candidates])[0]
     assert isinstance(found, Scored)
     for score, candidate in zip(found.scores, candidates, strict=True):
         expected, n = brute.score(prompt, candidate)
@@ -78,7 +72,7 @@ def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
 
 
 def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]) -> None:
-    backend = TransformersBackend(model(folders["opt"]))
+    backend = TransformersBackend(tiny(folders["opt"]))
     long = "x" * 300 + " A:"
     candidates = [" abc", " abc de fgh ab"]
     (short,) = backend.score(["Q: A:"], [candidates])
@@ -100,14 +94,14 @@ def test_of_candidates_that_tokenise_alike_the_first_wins(folders: dict[str, Pat
     folder = Path(shutil.copytree(folders["llama"], tmp_path / "lower_case"))
     rules = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     (folder / "tokenizer.json").write_text(json.dumps(rules | {"normalizer": {"type": "Lowercase"}}), "utf-8")
-    (found,) = TransformersBackend(model(folder)).score(PROMPTS[:1], [[" abd", " Abc", " abc", " ABC"]])
+    (found,) = TransformersBackend(tiny(folder)).score(PROMPTS[:1], [[" abd", " Abc", " abc", " ABC"]])
     assert isinstance(found, Scored)
     assert len({score.log_likelihood for score in found.scores[1:]}) == 1
     assert [place for place in rank_candidates(found.scores, 4) if place] == [1, 2, 3]
 
 
 def test_empty_asks(folders: dict[str, Path]) -> None:
-    backend = TransformersBackend(model(folders["llama"]))
+    backend = TransformersBackend(tiny(folders["llama"]))
     assert backend.score([], []) == []
     (nothing,) = backend.score(["Q: a A:"], [[]])
     assert isinstance(nothing, Scored)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from served import QUICK, FakeTime, service_model
+from served import QUICK, service_model
 
 from longtail.generation.backends.openai import OpenAIBackend
+from tests.fake_time import FakeTime
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import pytest
 from flaky_server import FlakyServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served import QUICK, FakeTime, service_model
+from served import QUICK, service_model
 
 from longtail.generation.backends.base import Decoding, Postponed
 from longtail.generation.backends.openai import OpenAIBackend
 from longtail.generation.backends.service.billing import Budget, Purchase
+from tests.fake_time import FakeTime
 
 FAULTS = (
     "drop_before",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from flaky_server import FAULTS, REFUSE, WITHHOLD, FlakyServer
-from served import GREEDY, QUICK, FakeTime, service_model
+from served import GREEDY, QUICK, service_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation
@@ -18,6 +18,7 @@ from longtail.generation.backends.openai import OpenAIBackend
 from longtail.generation.backends.service.wire import Redactor
 from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
 from longtail.generation.engine.task import Request
+from tests.fake_time import FakeTime
 
 CANARY = "sk-canary-7f3e9a"
 FORMS = (CANARY, "7f3e9a", "canary-")

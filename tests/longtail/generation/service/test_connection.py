@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from flaky_server import FlakyServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from served import GREEDY, FakeTime
+from served import GREEDY
 
 from longtail.generation.backends.service.connection import MinuteQuota, nap
+from tests.fake_time import FakeTime
 
 GO = threading.Event()
 

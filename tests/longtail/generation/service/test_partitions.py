@@ -96,50 +96,19 @@ def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[st
 REPLIES: list[tuple[dict[str, Any], str, str | None, bool]] = [
     # what the choice holds; the kept answer, or the reason of the failure; is it declined
     (
-        {"message": {"content": "Gold 0", "reasoning_content": "h"}, "finish_reason": "stop"},
+        {"message": {"content": "\n\nGold 0\nmore", "reasoning": "h"}, "finish_reason": "stop"},
         "Gold 0",
         None,
         False,
     ),
-    (
-        {"message": {"content": "\n\nGold 1\nmore", "reasoning": "h"}, "finish_reason": "stop"},
-        "Gold 1",
-        None,
-        False,
-    ),
-    (
-        {"message": {"content": "<think>h\n\n\ni</think>\n\nGold 2"}, "finish_reason": "stop"},
-        "Gold 2",
-        None,
-        False,
-    ),
-    ({"message": {"content": "h\n</think>\nGold 3"}, "finish_reason": "stop"}, "Gold 3", None, False),
-    (
-        {"message": {"content": "Gold 4, a long", "reasoning": "h"}, "finish_reason": "length"},
-        "Gold 4, a long",
-        None,
-        False,
-    ),
-    (
-        {"message": {"content": "", "reasoning_content": "h"}, "finish_reason": "length"},
-        "",
-        THINKING_CUT,
-        False,
-    ),
+    ({"message": {"content": "<think>h\n\n\ni</think>\n\nGold 1"}}, "Gold 1", None, False),
     ({"message": {"content": None, "reasoning": "h"}, "finish_reason": "length"}, "", THINKING_CUT, False),
-    ({"message": {"content": "<think>Gold 7"}, "finish_reason": "length"}, "", THINKING_CUT, False),
-    ({"message": {"content": "hm, Gold 8, but"}, "finish_reason": "length"}, "", THINKING_CUT, False),
+    ({"message": {"content": "hm, Gold 3, but"}, "finish_reason": "length"}, "", THINKING_CUT, False),
     ({"message": {"content": ""}, "finish_reason": "length"}, "", LIMIT_BEFORE_TEXT, False),
     ({"message": {"content": None}, "finish_reason": "stop"}, "", NO_TEXT, False),
-    ({"message": {"content": None, "refusal": "I cannot say Gold 11."}}, "I cannot say Gold 11.", None, True),
-    ({"message": {"content": "Gold 12"}, "finish_reason": "content_filter"}, "Gold 12", None, True),
+    ({"message": {"content": None, "refusal": "I cannot say Gold 6."}}, "I cannot say Gold 6.", None, True),
+    ({"message": {"content": "Gold 7"}, "finish_reason": "content_filter"}, "Gold 7", None, True),
     ({"message": {"content": "no IDEA"}, "finish_reason": "stop"}, "no IDEA", None, True),
-    (
-        {"message": {"content": "No idea about Gold 14"}, "finish_reason": "stop"},
-        "No idea about Gold 14",
-        None,
-        False,
-    ),
     ({"message": {"content": ""}, "finish_reason": "stop"}, "", None, False),
 ]
 
@@ -173,8 +142,8 @@ def test_answers_declined_ones_and_failures_of_servers_with_models_that_think(
             row = rows[number]
             assert (row["prediction"], row["is_declined"]) == (text, is_declined)
             assert row["is_correct"] == (f"Gold {number}" in text and not is_declined)
-    assert rows[2]["raw_text"] == "<think>h\n\n\ni</think>\n\nGold 2"
-    assert rows[0]["raw_text"] == "<think>h</think>\n\nGold 0"
+    assert rows[1]["raw_text"] == "<think>h\n\n\ni</think>\n\nGold 1"
+    assert rows[0]["raw_text"] == "<think>h</think>\n\n\n\nGold 0\nmore"
     assert {body["max_tokens"] for body in server.books.bodies} == {215}
     assert (first["failed"], again["failed"]) == (len(reasons), len(reasons))
     spent = [notes["cost_usd"] + notes["lost_usd"] for notes in (first, again)]
