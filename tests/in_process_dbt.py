@@ -7,6 +7,7 @@ import fcntl
 import functools
 import io
 import json
+import os
 import pickle
 import pprint
 import tempfile
@@ -170,7 +171,8 @@ def _moved(value: Any, places: Sequence[tuple[str, str]]) -> Any:
 
 def _profile_hash(environment: Mapping[str, str]) -> str:
     """What dbt compares before it uses an earlier parse: the connection, with the home's build and DuckDB's memory."""
-    set_invocation_context({"LONGTAIL_WAREHOUSE_MEMORY": half_of_memory(), **environment})
+    memory = os.environ.get("LONGTAIL_WAREHOUSE_MEMORY") or half_of_memory()
+    set_invocation_context({**environment, "LONGTAIL_WAREHOUSE_MEMORY": memory})
     set_from_args(Namespace(PROFILES_DIR=environment["DBT_PROFILES_DIR"]), {})
     credentials = load_profile(environment["DBT_PROJECT_DIR"], {}).credentials
     return FileHash.from_contents(pprint.pformat(sorted(credentials.connection_info()))).checksum
