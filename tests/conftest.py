@@ -27,10 +27,10 @@ MADE_FROM = ("longtail", "dagster_project", "dbt", "study.yaml", "constraints.tx
 """What decides the default study's results, below the project."""
 LONGEST = (
     "default_study", "small_study", "tests/longtail/warehouse/test_publish.py", "imports", "tests/journeys/test_wheel.py",
-    "kill", "tests/test_benchmarks.py", "ui", "real_records", "tests/test_own_dagster_yaml.py",
-    "tests/longtail/warehouse/test_reuse.py", "tests/dbt/test_unit_tests.py",
+    "tests/test_benchmarks.py", "ui", "tests/longtail/warehouse/test_reuse.py", "tests/dbt/test_unit_tests.py",
     "tests/longtail/warehouse/test_dbt_build.py", "tests/longtail/storage/test_object_store.py",
-    "tests/longtail/generation/test_ray_workers.py", "report_browser", "edges",
+    "tests/longtail/generation/test_ray_workers.py", "kill", "real_records", "tests/test_own_dagster_yaml.py",
+    "report_browser", "edges",
 )  # fmt: skip
 """The groups of tests that take longest (20 seconds and more), the longest first."""
 

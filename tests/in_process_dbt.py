@@ -7,6 +7,7 @@ import fcntl
 import functools
 import io
 import json
+import os
 import pickle
 import pprint
 import tempfile
@@ -32,6 +33,7 @@ from dbt_common.tests import enable_test_caching
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import dbt_environment, note_parse, project_version
+from longtail.warehouse.dbt_process import half_of_memory
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
@@ -168,8 +170,9 @@ def _moved(value: Any, places: Sequence[tuple[str, str]]) -> Any:
 
 
 def _profile_hash(environment: Mapping[str, str]) -> str:
-    """What dbt compares before it uses an earlier parse: the connection, which names the home's build."""
-    set_invocation_context(environment)
+    """What dbt compares before it uses an earlier parse: the connection, with the home's build and DuckDB's memory."""
+    memory = os.environ.get("LONGTAIL_WAREHOUSE_MEMORY") or half_of_memory()
+    set_invocation_context({**environment, "LONGTAIL_WAREHOUSE_MEMORY": memory})
     set_from_args(Namespace(PROFILES_DIR=environment["DBT_PROFILES_DIR"]), {})
     credentials = load_profile(environment["DBT_PROJECT_DIR"], {}).credentials
     return FileHash.from_contents(pprint.pformat(sorted(credentials.connection_info()))).checksum

@@ -18,13 +18,15 @@ from longtail.study.study import Study
 from tests.in_process_dbt import put_parsed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _parsed() -> None:
-    put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
-
-
 def _default() -> Study:
     return load_study(PROJECT_ROOT / "study.yaml")
+
+
+@pytest.fixture(scope="module")
+def stages() -> list[Stage]:
+    """Those of the default study."""
+    put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
+    return stages_of(_default())
 
 
 def stages_of(study: Study) -> list[Stage]:
@@ -34,8 +36,7 @@ def stages_of(study: Study) -> list[Stage]:
     return [dataclasses.replace(stage, keys=keys) for stage, keys in zip(stages, short, strict=True)]
 
 
-def test_facts_come_first_and_the_warehouse_last() -> None:
-    stages = stages_of(_default())
+def test_facts_come_first_and_the_warehouse_last(stages: list[Stage]) -> None:
     assert "lake/triples" in stages[0].keys
     assert [stage.is_output for stage in stages] == [False] * (len(stages) - 1) + [True]
     assert {"published_warehouse", "report/report_page"} <= set(stages[-1].keys)
@@ -51,22 +52,15 @@ def test_facts_come_first_and_the_warehouse_last() -> None:
     assert "lake/tuned_models" not in keys  # the default study has no sweep
 
 
-def test_a_model_takes_all_its_methods_in_one_run() -> None:
+def test_a_model_takes_all_its_methods_in_one_run(stages: list[Stage]) -> None:
     # Dagster joins the dimensions of a key in alphabetical order: method, model
-    (answers,) = [stage for stage in stages_of(_default()) if stage.title == "answers of reference_m"]
+    (answers,) = [stage for stage in stages if stage.title == "answers of reference_m"]
     assert {answers.first, answers.last} == {"closed_book|reference_m", "oracle|reference_m"}
 
 
-def test_all_methods_of_a_model_are_timed_together() -> None:
-    (timed,) = [stage for stage in stages_of(_default()) if stage.title == "single latencies of reference_m"]
+def test_all_methods_of_a_model_are_timed_together(stages: list[Stage]) -> None:
+    (timed,) = [stage for stage in stages if stage.title == "single latencies of reference_m"]
     assert (timed.keys, timed.first, timed.last) == (("lake/single_latencies",), "reference_m", "reference_m")
-
-
-def test_without_retrieval_nothing_is_indexed() -> None:
-    study = dataclasses.replace(_default(), methods=("closed_book",))
-    keys = {key for stage in stages_of(study) for key in stage.keys}
-    assert "lake/retrieved_passages" not in keys
-    assert not any(key.startswith("indexes/") for key in keys)
 
 
 def test_a_window_may_begin_in_the_year_before() -> None:
@@ -79,6 +73,7 @@ def test_a_window_may_begin_in_the_year_before() -> None:
     )
 
 
+@pytest.mark.usefixtures("stages")  # the parse
 def test_a_new_asset_joins_the_stage_of_its_group() -> None:
     """The plan follows from the asset graph: only the asset's own definition names it."""
     definitions = definitions_of(_default())
@@ -99,12 +94,14 @@ def test_a_new_asset_joins_the_stage_of_its_group() -> None:
     assert titles.index("readability scores of reference_s") < titles.index("answers of reference_m")
 
 
-def test_generations_are_compared_with_a_portrait_only_where_the_study_asks_for_it() -> None:
+def test_generations_are_compared_with_a_portrait_only_where_the_study_asks_for_it(
+    stages: list[Stage],
+) -> None:
     grounded = dataclasses.replace(_default(), grounding=Grounding(), methods=("closed_book",))
     keys = [key for stage in stages_of(grounded) for key in stage.keys]
     assert keys.index("lake/passages") < keys.index("indexes/portrait") < keys.index("lake/quip_scores")
     assert keys.index("lake/answers") < keys.index("lake/quip_scores")
     assert keys.count("lake/quip_scores") == len(grounded.models)
-    without = {key for stage in stages_of(_default()) for key in stage.keys}
+    without = {key for stage in stages for key in stage.keys}
     assert "lake/entity_cooccurrences" in keys
     assert not {"indexes/portrait", "lake/quip_scores", "lake/entity_cooccurrences"} & without

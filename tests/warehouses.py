@@ -102,6 +102,16 @@ def build_warehouse(study: Study) -> None:
     invoke_dbt(study, *STUDY_BUILD)
 
 
+def build_marts(home: Path, study: Path, *marts: str) -> Path:
+    """Build these marts of the lake of a study file, with what they are made from and the tests of that; the build."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(home))
+        loaded = load_study(study)
+        chosen = [f"+{mart}" for mart in marts]
+        invoke_dbt(loaded, *STUDY_BUILD, "--indirect-selection", "cautious", "--select", *chosen)
+        return loaded.home.build_warehouse
+
+
 def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
     """The study of `plan`, its warehouse built; `LONGTAIL_HOME` points there as long as `patch` lasts."""
     folder = folder_of(plan)

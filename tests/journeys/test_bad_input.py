@@ -75,19 +75,6 @@ def test_a_run_history_that_cannot_be_opened(tmp_path: Path, refuse: Refuse) -> 
     assert "LONGTAIL_HOME=<folder>" in line
 
 
-def test_two_study_files_of_one_name(tmp_path: Path, refuse: Refuse) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    first, second = (small_study(folder, "fake:digest", facts=8) for folder in (tmp_path, other))
-    (tmp_path / "home/small").mkdir(parents=True)
-    note = tmp_path / "home/small/study_file"
-    note.write_text(f"{first}\n")
-    line = refuse(second)
-    assert str(first) in line
-    assert str(second) in line
-    assert note.read_text() == f"{first}\n"
-
-
 @pytest.mark.parametrize("port", ["three", "0", "70000", "-1", "3000.5"])
 def test_the_ui_on_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> None:
     assert ui.main(port) == 1

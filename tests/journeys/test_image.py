@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 import yaml
+from dagster._daemon.cli import create_dagster_daemon_cli
 
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, environment
@@ -57,53 +60,57 @@ def test_each_server_of_the_workspace_is_a_service() -> None:
         assert words[words.index("--port") + 1] == str(server["port"])
 
 
+def words_of(service: str, changes: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The command of a service and that of its health check, with other words in place of those in `changes`."""
+    part = COMPOSE["services"][service]
+    check = [
+        re.sub("[34]000", lambda port: changes[port[0]], word) for word in part["healthcheck"]["test"][1:]
+    ]
+    return [changes.get(word, word) for word in [*part["entrypoint"], *part["command"]]], check
+
+
+def test_its_daemon_takes_its_options() -> None:
+    """One runs in `tests/journeys/test_ui.py`."""
+    for words in words_of("daemon", {}):
+        program, name, *options = words
+        assert program == "dagster-daemon"
+        create_dagster_daemon_cli().commands[name].make_context(name, options)
+
+
 def test_its_commands_serve_the_study_in_a_plain_folder(tmp_path: Path) -> None:
-    """Code server, webserver and daemon, without Postgres and the store; the pages answer to localhost alone."""
+    """Code server and webserver, without Postgres and the store; the pages answer to localhost alone."""
     study, home, port, code_port = PROJECT / "study.yaml", tmp_path / "home", free_port(), free_port()
     put_parsed(home, study)
-    (tmp_path / "workspace.yaml").write_text(
-        yaml.safe_dump(
-            {"load_from": [{"grpc_server": {**SERVERS[0], "host": "127.0.0.1", "port": code_port}}]}
-        )
-    )
+    servers = [{"grpc_server": {**SERVERS[0], "host": "127.0.0.1", "port": code_port}}]
+    (tmp_path / "workspace.yaml").write_text(yaml.safe_dump({"load_from": servers}))
     changes = {
         "0.0.0.0": "127.0.0.1", "3000": str(port), "4000": str(code_port), WORKSPACE: str(tmp_path / "workspace.yaml"),
     }  # fmt: skip
     variables = environment(home, study, DAGSTER_HOME=str(home / "dagster"))
-    binaries, log, children = (
-        Path(sys.executable).parent,
-        (tmp_path / "log").open("wb"),
-        list[subprocess.Popen[bytes]](),
-    )
+    binaries, children = Path(sys.executable).parent, list[subprocess.Popen[bytes]]()
 
-    def start(service: str) -> None:
-        words = [
-            changes.get(word, word)
-            for key in ("entrypoint", "command")
-            for word in COMPOSE["services"][service][key]
-        ]
-        children.append(
-            subprocess.Popen(
-                [str(binaries / words[0]), *words[1:]], cwd=PROJECT, env=variables, stdout=log, stderr=log
-            )
-        )
-
-    def wait_until_healthy(service: str) -> None:
-        test = COMPOSE["services"][service]["healthcheck"]["test"][1:]
-        words = [re.sub("[34]000", lambda match: changes[match.group()], word) for word in test]
-        for _ in range(75):
-            assert all(child.poll() is None for child in children), (tmp_path / "log").read_text()[-3000:]
-            if not subprocess.run(
-                [str(binaries / words[0]), *words[1:]], env=variables, capture_output=True
-            ).returncode:
-                return
-            time.sleep(4)
+    def serve(service: str, its_port: int) -> None:
+        """Start a service; when its port is open, ask for its health."""
+        words, check = words_of(service, changes)
+        with (tmp_path / "log").open("ab") as log:
+            run = [str(binaries / words[0]), *words[1:]]
+            children.append(subprocess.Popen(run, cwd=PROJECT, env=variables, stdout=log, stderr=log))
+        for _ in range(300):
+            assert children[-1].poll() is None, (tmp_path / "log").read_text()[-3000:]
+            with socket.socket() as probe:
+                if (
+                    not probe.connect_ex(("127.0.0.1", its_port))
+                    and not subprocess.run(
+                        [str(binaries / check[0]), *check[1:]], env=variables, capture_output=True
+                    ).returncode
+                ):
+                    return
+            time.sleep(1)
         pytest.fail(f"{service} is not healthy: {(tmp_path / 'log').read_text()[-3000:]}")
 
     try:
-        for service in ("sandbox", "webserver", "daemon"):
-            start(service)
-            wait_until_healthy(service)
+        serve("sandbox", code_port)
+        serve("webserver", port)
         address, query = f"http://127.0.0.1:{port}/graphql", "{ assetNodes { assetKey { path } } }"
         nodes = requests.post(address, json={"query": query}, timeout=60).json()["data"]["assetNodes"]
         assert ["sandbox", "marts", "fct_accuracy"] in [node["assetKey"]["path"] for node in nodes]
@@ -116,4 +123,3 @@ def test_its_commands_serve_the_study_in_a_plain_folder(tmp_path: Path) -> None:
             child.terminate()
         for child in children:
             child.wait(60)
-        log.close()

@@ -21,7 +21,7 @@ from tests.imported_files import (
 )
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_up_to_the_warehouse
-from tests.journeys.in_process_publishing import build_marts
+from tests.warehouses import build_marts
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
 

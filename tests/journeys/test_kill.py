@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -23,8 +23,6 @@ from tests.journeys.commands import (
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill")]
 
-KILLS = 2  # each costs a start of Dagster
-FACTS = 10
 FEW_STAGES = {**ANSWERS_ALONE, 'page_views, n_months: 2, last_month: "2026-10"': "sitelinks"}
 """An edit of the study: the fewer stages before generation, the shorter each of the starts."""
 ROWS = ("dataset", "question_id", "model", "method", "prompt", "prediction", "raw_text", "prompt_hash")
@@ -37,48 +35,51 @@ def rows(home: Path) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, columns=list(ROWS), partitioning=None) for file in files])
 
 
-def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str]) -> bool:
-    """Start a run, kill it `seconds` after its generation began; whether it was still generating then.
-
-    What it printed until then goes to `said`.
-    """
+def kill_in_generation(home: Path, study: Path) -> None:
+    """Start a run, and kill it when it has put answers into the row cache."""
     process = start_study(home, study)
-    read_until(process, "answers of scripted", said)
-    time.sleep(seconds)
-    return process.kill()
+    read_until(process, "answers of scripted", [])
+    before = size(home / "row_cache")
+    for _ in range(600):
+        if size(home / "row_cache") > before:
+            break
+        time.sleep(0.1)
+    assert process.kill()
 
 
-def end_in_dbt(home: Path, study: Path) -> None:
-    """Run the study and end it by SIGTERM where dbt begins: one line, no trace, nothing that goes on."""
-    process = start_study(home, study)
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.sqlite*"))
+
+
+def end_in_dbt(home: Path, study: Path) -> str:
+    """Run the study and end it by SIGTERM where dbt begins: one line, no trace, nothing that goes on. What it printed
+    before."""
+    process, said = start_study(home, study), list[str]()
     assert process.stdout is not None
     try:
-        read_until(process, "models and tests are current", [])
+        read_until(process, "models and tests are current", said)
         os.kill(process.pid, signal.SIGTERM)
-        said = process.stdout.read()  # up to the end of the last process that holds it
+        rest = process.stdout.read()  # up to the end of the last process that holds it
         assert process.wait(60) == 128 + signal.SIGTERM
     finally:
         process.kill()
-    assert said == "stopped; finished rows are kept, the same command continues from here\n"
+    assert rest == "stopped; finished rows are kept, the same command continues from here\n"
+    return "".join(said)
 
 
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, FEW_STAGES)
-    home = tmp_path / "killed"
-    put_parsed(home, slow)
-    moments = random.Random(7)
-    said: list[str] = []
-    landed = sum(kill_in_generation(home, slow, moments.uniform(0.1, 1.2), said) for _ in range(KILLS))
-    assert landed == KILLS
-
-    said.append(run_up_to_the_warehouse(home, slow))
-    # A kill between two of Dagster's runs leaves none behind, so that not every start finds a dead one.
-    assert "was dead" in "".join(said)
-
-    fast = small_study(tmp_path, "fake:passage", FACTS, FEW_STAGES)
-    put_parsed(tmp_path / "whole", fast)
-    end_in_dbt(tmp_path / "whole", fast)
-    resumed, whole = rows(home), rows(tmp_path / "whole")
-    assert resumed.equals(whole)
+    study, home = (
+        small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", 10, FEW_STAGES),
+        tmp_path / "home",
+    )
+    put_parsed(home, study)
+    kill_in_generation(home, study)
+    assert "was dead" in end_in_dbt(home, study)
+    resumed = rows(home)
+    for folder in ("row_cache", "small/lake/answers"):
+        shutil.rmtree(home / folder)
+    small_study(tmp_path, "fake:passage", 10, FEW_STAGES)
+    run_up_to_the_warehouse(home, study)
+    assert resumed.equals(rows(home))
     keys = resumed.select(["question_id", "method", "prompt"]).to_pylist()
     assert len({tuple(key.values()) for key in keys}) == len(keys)

@@ -1,4 +1,4 @@
-"""`studies/real_models.yaml` from files to marts, export and report, on invented rows in the shapes of its real files."""
+"""`studies/real_models.yaml` from files to marts and export, on invented rows in the shapes of its real files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import pytest
 from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
+from longtail.study.file import load_study
+from longtail.warehouse.export import export_marts
+from longtail.warehouse.publish import publish_warehouse
 from tests.imported_files import popqa_rows, write_popqa
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
-from tests.journeys.in_process_publishing import publish_lake
 from tests.pages import blocks
+from tests.warehouses import LOG, build_warehouse
 from tools.pages.real_models import PLACE, QUESTIONS, page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
@@ -153,9 +156,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_REAL_DATA", str(data))
         put_parsed(folder / "home", STUDY)
-        run_up_to_the_warehouse(folder / "home", STUDY, LONGTAIL_REAL_DATA=str(data))
-        publish_lake(folder / "home", STUDY)
-    return folder / "home/real_models/published"
+        run_up_to_the_warehouse(folder / "home", STUDY)
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        study = load_study(STUDY)
+        build_warehouse(study)
+        published = publish_warehouse(study, LOG)
+        assert export_marts(study, LOG).n_rows.keys() == published.n_rows.keys()
+        return study.home.published
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,7 @@ def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_i
     """Full when the run history is begun, in generation, in dbt build."""
     put_parsed(tmp_path / "disk/home", small.study)
     (tmp_path / "disk").rename(tmp_path / "parsed")
-    sizes = ("0.05", "12", "46")
+    sizes = ("0.05", "12", "36")
     shown = run_with_small_disk("tests.journeys.growing_disk", str(small.study), str(tmp_path), *sizes)
     attempts = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [attempt["code"] for attempt in attempts] == [1, 1, 1], shown.stderr[-2000:]
