@@ -352,6 +352,7 @@ OTHERS: Mapping[str, Any] = {
     "Request.free": Decoding(16),
     "Request.seeded_by": ("other",),
     "Request.candidates": ("other",),
+    "Study.owners": ("team:nlp",),
     "Study.path": lambda path: path.with_name("other.yaml"),
     "Study.methods": lambda names: tuple(name for name in names if name != "other"),
     "Study.limit": 7,
@@ -784,6 +785,7 @@ SETS: Mapping[str, str] = {
 FIELDS = """
 Study.name: paper_cells
 Study.description: warehouse
+Study.owners: none, Dagster shows them
 Study.path: none, it says where files are
 Study.methods: cited_passages imported_answers methods prompts quip_scores retrieved_passages search_recalls
     single_latencies
