@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import parsedatetime
 import pytest
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.artifacts.resources import FileHash
@@ -38,6 +39,7 @@ _PARSED_AT = "/a lake's {odd} place"
 shared_folder = Path(tempfile.mkdtemp(prefix="longtail-dbt-"))
 """Of all processes of a test run; set by conftest where there are several."""
 enable_test_caching()  # a text that dbt has parsed is not parsed again
+_CONSTANTS = functools.cache(parsedatetime.Constants)  # of which dbt makes several for each statement
 
 
 def invoke_dbt(study: Study, *args: str) -> Any:
@@ -67,6 +69,7 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
             patch.setenv(name, value)
         for owner, name in ((BaseEvent, "__init__"), (EventManager, "fire_event")):
             patch.setattr(owner, name, _ignore)  # what fails is in dbt's result
+        patch.setattr(parsedatetime, "Constants", _CONSTANTS)
         return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
 
 
