@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import functools
+import gc
 import io
 import json
 import pickle
@@ -55,9 +56,11 @@ def invoke_dbt(study: Study, *args: str) -> Any:
 
 def invoke_once(environment: Mapping[str, str], *args: str, manifest: Manifest | None = None) -> Any:
     """Run dbt in this environment, on any project; nothing stays open."""
+    gc.disable()  # as the platform does: it would go through the graph again and again
     try:
         return _invoke(environment, *args, manifest=manifest)
     finally:
+        gc.enable()
         if DuckDBConnectionManager._ENV is not None:  # else the build is open until it is collected
             DuckDBConnectionManager._ENV.close()
         DuckDBConnectionManager.close_all_connections()
