@@ -6,9 +6,8 @@ import duckdb
 import pandas as pd
 import pytest
 
-from longtail.study.file import load_study
 from longtail.study.study import Study
-from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
+from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_study
 from tests.warehouses import mart
 
 MAY_LACK_A_RELATION = {
@@ -23,10 +22,9 @@ MAY_LACK_A_RELATION = {
 """Marts of one row per question or answer; the others by relation leave questions without one to `all`."""
 
 
-@pytest.fixture
-def open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
-    monkeypatch.setenv("LONGTAIL_HOME", str(open_folder() / "home"))
-    return load_study(open_folder() / "study.yaml")
+@pytest.fixture(name="open_study")
+def _open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
+    return open_study(monkeypatch)
 
 
 def of_right(study: Study, name: str, method: str = "closed_book") -> pd.DataFrame:

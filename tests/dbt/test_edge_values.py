@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from longtail.study.file import load_study
 from longtail.study.study import Study
-from tests.edge_lakes import edges_folder
+from tests.edge_lakes import edges_study
 from tests.warehouses import lake_of, mart
 
 pytestmark = pytest.mark.xdist_group("edges")
@@ -16,8 +15,7 @@ pytestmark = pytest.mark.xdist_group("edges")
 
 @pytest.fixture
 def edges(monkeypatch: pytest.MonkeyPatch) -> Study:
-    monkeypatch.setenv("LONGTAIL_HOME", str(edges_folder() / "home"))
-    return load_study(edges_folder() / "study.yaml")
+    return edges_study(monkeypatch)
 
 
 def rows_of(study: Study, name: str, query: str) -> pd.DataFrame:
