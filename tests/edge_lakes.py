@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from longtail.storage.lake import Lake
-from longtail.study.study import Study
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
-from tests.warehouses import build_warehouse, own_folder, study_in
+from tests.warehouses import build_warehouse, own_folder
 
 EDGES = LakePlan(
     n_relations=3,
@@ -51,20 +50,20 @@ UNRELATED, UNSUBJECTED = "Q1-P106", "Q2-P106"
 FLAT, UNKNOWN = "Q800000001", "Q800000002"
 
 
-def edges_study(patch: pytest.MonkeyPatch) -> Study:
-    """The study of `EDGES`, its warehouse built."""
-    return study_in(_folder(EDGES, _move_subjects, _spoil_answers), patch)
-
-
-def open_study(patch: pytest.MonkeyPatch) -> Study:
-    """The same of `OPEN`."""
-    return study_in(_folder(OPEN, _forget_wikidata), patch)
+@functools.cache
+def edges_folder() -> Path:
+    """A folder with study.yaml and, in `home`, the lake of `EDGES` and its build, all tests passed."""
+    return _build(EDGES, _move_subjects, _spoil_answers)
 
 
 @functools.cache
-def _folder(plan: LakePlan, *changes: Callable[[Lake], None]) -> Path:
-    """A folder with study.yaml and, in `home`, the changed lake of `plan` and its build, all tests passed."""
-    folder = own_folder(f"longtail-{len(plan.models)}-models-")
+def open_folder() -> Path:
+    """The same of `OPEN`."""
+    return _build(OPEN, _forget_wikidata)
+
+
+def _build(plan: LakePlan, *changes: Callable[[Lake], None]) -> Path:
+    folder = _folder(plan)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, plan)
@@ -73,6 +72,10 @@ def _folder(plan: LakePlan, *changes: Callable[[Lake], None]) -> Path:
             change(lake)
         build_warehouse(study)
     return folder
+
+
+def _folder(plan: LakePlan) -> Path:
+    return own_folder(f"longtail-{len(plan.models)}-models-")
 
 
 def _move_subjects(lake: Lake) -> None:

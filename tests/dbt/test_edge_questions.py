@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from longtail.study.study import Study
-from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_study
-from tests.warehouses import mart
+from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
+from tests.warehouses import mart, study_in
 
 MAY_LACK_A_RELATION = {
     "dim_questions",
@@ -22,9 +22,9 @@ MAY_LACK_A_RELATION = {
 """Marts of one row per question or answer; the others by relation leave questions without one to `all`."""
 
 
-@pytest.fixture(name="open_study")
-def _open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
-    return open_study(monkeypatch)
+@pytest.fixture
+def open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
+    return study_in(open_folder(), monkeypatch)
 
 
 def of_right(study: Study, name: str, method: str = "closed_book") -> pd.DataFrame:

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from longtail.study.study import Study
-from tests.edge_lakes import edges_study
-from tests.warehouses import lake_of, mart
+from tests.edge_lakes import edges_folder
+from tests.warehouses import lake_of, mart, study_in
 
 pytestmark = pytest.mark.xdist_group("edges")
 
 
 @pytest.fixture
 def edges(monkeypatch: pytest.MonkeyPatch) -> Study:
-    return edges_study(monkeypatch)
+    return study_in(edges_folder(), monkeypatch)
 
 
 def rows_of(study: Study, name: str, query: str) -> pd.DataFrame:
