@@ -10,10 +10,7 @@ subjects have a name and no id. Dataset `popqa` has one question without a relat
 
 from __future__ import annotations
 
-import atexit
 import functools
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ import pytest
 from longtail.storage.lake import Lake
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
-from tests.warehouses import build_warehouse
+from tests.warehouses import build_warehouse, own_folder
 
 EDGES = LakePlan(
     n_relations=3,
@@ -56,34 +53,29 @@ FLAT, UNKNOWN = "Q800000001", "Q800000002"
 @functools.cache
 def edges_folder() -> Path:
     """A folder with study.yaml and, in `home`, the lake of `EDGES` and its build, all tests passed."""
-    folder = _folder(EDGES)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
-        study = make_study(folder, EDGES)
-        lake = make_lake(study.home.lake, EDGES)
-        _move_subjects(lake)
-        _spoil_answers(lake)
-        build_warehouse(study)
-    return folder
+    return _build(EDGES, _move_subjects, _spoil_answers)
 
 
 @functools.cache
 def open_folder() -> Path:
     """The same of `OPEN`."""
-    folder = _folder(OPEN)
+    return _build(OPEN, _forget_wikidata)
+
+
+def _build(plan: LakePlan, *changes: Callable[[Lake], None]) -> Path:
+    folder = _folder(plan)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
-        study = make_study(folder, OPEN)
-        lake = make_lake(study.home.lake, OPEN)
-        _forget_wikidata(lake)
+        study = make_study(folder, plan)
+        lake = make_lake(study.home.lake, plan)
+        for change in changes:
+            change(lake)
         build_warehouse(study)
     return folder
 
 
 def _folder(plan: LakePlan) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"longtail-{len(plan.models)}-models-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return own_folder(f"longtail-{len(plan.models)}-models-")
 
 
 def _move_subjects(lake: Lake) -> None:

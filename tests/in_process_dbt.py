@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import functools
+import gc
 import io
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import parsedatetime
 import pytest
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.artifacts.resources import FileHash
@@ -40,6 +42,7 @@ _PARSED_AT = "/a lake's {odd} place"
 shared_folder = Path(tempfile.mkdtemp(prefix="longtail-dbt-"))
 """Of all processes of a test run; set by conftest where there are several."""
 enable_test_caching()  # a text that dbt has parsed is not parsed again
+_CONSTANTS = functools.cache(parsedatetime.Constants)  # of which dbt makes several for each statement
 
 
 def invoke_dbt(study: Study, *args: str) -> Any:
@@ -55,9 +58,11 @@ def invoke_dbt(study: Study, *args: str) -> Any:
 
 def invoke_once(environment: Mapping[str, str], *args: str, manifest: Manifest | None = None) -> Any:
     """Run dbt in this environment, on any project; nothing stays open."""
+    gc.disable()  # as the platform does: it would go through the graph again and again
     try:
         return _invoke(environment, *args, manifest=manifest)
     finally:
+        gc.enable()
         if DuckDBConnectionManager._ENV is not None:  # else the build is open until it is collected
             DuckDBConnectionManager._ENV.close()
         DuckDBConnectionManager.close_all_connections()
@@ -69,6 +74,7 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
             patch.setenv(name, value)
         for owner, name in ((BaseEvent, "__init__"), (EventManager, "fire_event")):
             patch.setattr(owner, name, _ignore)  # what fails is in dbt's result
+        patch.setattr(parsedatetime, "Constants", _CONSTANTS)
         return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
 
 

@@ -65,7 +65,7 @@ shared_folder: Path | None = None  # of all processes of a test run; set by conf
 
 def _made_once(prefix: str, name: str, make: Callable[[Path], object]) -> Path:
     """A folder that `make` has filled once in a test run; each process has a copy, which goes with it."""
-    folder = _own_folder(prefix)
+    folder = own_folder(prefix)
     if shared_folder is None:
         make(folder)
         return folder
@@ -114,24 +114,24 @@ def build_marts(home: Path, study: Path, *marts: str) -> Path:
 
 def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
     """The study of `plan`, its warehouse built; `LONGTAIL_HOME` points there as long as `patch` lasts."""
-    folder = folder_of(plan)
+    return study_in(folder_of(plan), patch)
+
+
+def study_in(folder: Path, patch: pytest.MonkeyPatch) -> Study:
+    """The study of a folder with study.yaml and `home`, where `LONGTAIL_HOME` points as long as `patch` lasts."""
     patch.setenv("LONGTAIL_HOME", str(folder / "home"))
     return load_study(folder / "study.yaml")
 
 
 def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Study:
     """As `built_study`, in a copy that a test may change."""
-    shutil.copytree(folder_of(plan), target)
-    patch.setenv("LONGTAIL_HOME", str(target / "home"))
-    return load_study(target / "study.yaml")
+    return study_in(Path(shutil.copytree(folder_of(plan), target)), patch)
 
 
 def study_of_few_marts(patch: pytest.MonkeyPatch, target: Path, marts: tuple[str, ...] = FEW_MARTS) -> Study:
     """As `copied_study` of `UNANSWERED`; of its marts, only these are there. A publication copies each mart with all
     comments, so that this one takes a fraction of the time."""
-    shutil.copytree(_folder_of_few_marts(marts), target)
-    patch.setenv("LONGTAIL_HOME", str(target / "home"))
-    return load_study(target / "study.yaml")
+    return study_in(Path(shutil.copytree(_folder_of_few_marts(marts), target)), patch)
 
 
 @functools.cache
@@ -154,12 +154,10 @@ def _drop_other_marts(folder: Path, marts: tuple[str, ...]) -> None:
 
 def published_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
     """As `built_study`, its warehouse published. Tests may publish more beside it, and change nothing."""
-    folder = _published_folder(plan)
-    patch.setenv("LONGTAIL_HOME", str(folder / "home"))
-    return load_study(folder / "study.yaml")
+    return study_in(_published_folder(plan), patch)
 
 
-def _own_folder(prefix: str = OWN_PREFIX) -> Path:
+def own_folder(prefix: str = OWN_PREFIX) -> Path:
     """A folder of this process, which goes with it."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -184,7 +182,7 @@ def documentation() -> Path:
     """
     with pytest.MonkeyPatch.context() as patch:
         study = published_study(UNANSWERED, patch)
-        page, shared = study.home.published_docs, (shared_folder or _own_folder()) / "docs.html"
+        page, shared = study.home.published_docs, (shared_folder or own_folder()) / "docs.html"
         with shared.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if shared.exists():

@@ -35,6 +35,7 @@
 {% macro finish_audit(results) -%}
     {%- if execute -%}
     {%- set known = graph.nodes.keys() | list + graph.get('unit_tests', {}).keys() | list -%}
+    {%- set models = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | map(attribute='unique_id') | list -%}
     {#- One statement for all results: hundreds of statements would be synced to the disk one by one. -#}
     insert or replace into audit.results (unique_id, resource_type, name, status, message, invocation_id, built_in, upstream)
     select
@@ -45,7 +46,7 @@
         (
             '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
             '{{ result.status }}', '{{ message_of(result) | replace("'", "''") }}', '{{ invocation_id }}',
-            {{ made_from(result.node) }}
+            {{ graph.nodes.get(result.node.unique_id, {}).get('depends_on', {}).get('nodes', []) | select('in', models) | list }}
         ),
         {%- endfor %}
         (null, null, null, null, null, null, null)
@@ -70,15 +71,6 @@
 {#- Texts as literals, each after a comma. -#}
 {% macro quoted(texts) -%}
     {%- for text in texts %}, '{{ text }}'{% endfor -%}
-{%- endmacro %}
-
-{#- The models that a node reads, as a list of their ids. -#}
-{% macro made_from(node) -%}
-    [
-        {%- for id in graph.nodes.get(node.unique_id, {}).get('depends_on', {}).get('nodes', []) if id.startswith('model.') -%}
-        '{{ id }}'{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    ]
 {%- endmacro %}
 
 {#- dbt's message about a node. Of a table that is not valid it names the broken rules instead, also in dbt's log. -#}

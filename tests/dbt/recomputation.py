@@ -102,7 +102,11 @@ def accuracy_by_popularity(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def correlations(answers: pd.DataFrame) -> pd.DataFrame:
-    curves = {key: group for key, group in accuracy_by_popularity(answers).groupby([*GROUP, "relation"])}
+    joined = with_all(answers).merge(bins(answers), on=["dataset", "relation", "question_id"])
+    points = joined.groupby([*GROUP, "relation", "bin"]).agg(
+        bin_center_log10=("bin_center_log10", "first"), accuracy=("is_correct", "mean")
+    )
+    curves = {key: group for key, group in points.groupby([*GROUP, "relation"])}
     rows = []
     for key, group in with_all(answers.assign(relation_asked=answers.relation)).groupby([*GROUP, "relation"]):
         known = group[group.subject_popularity > 0]

@@ -6,10 +6,9 @@ import duckdb
 import pandas as pd
 import pytest
 
-from longtail.study.file import load_study
 from longtail.study.study import Study
 from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
-from tests.warehouses import mart
+from tests.warehouses import mart, study_in
 
 MAY_LACK_A_RELATION = {
     "dim_questions",
@@ -25,8 +24,7 @@ MAY_LACK_A_RELATION = {
 
 @pytest.fixture
 def open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
-    monkeypatch.setenv("LONGTAIL_HOME", str(open_folder() / "home"))
-    return load_study(open_folder() / "study.yaml")
+    return study_in(open_folder(), monkeypatch)
 
 
 def of_right(study: Study, name: str, method: str = "closed_book") -> pd.DataFrame:

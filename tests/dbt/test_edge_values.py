@@ -6,18 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from longtail.study.file import load_study
 from longtail.study.study import Study
 from tests.edge_lakes import edges_folder
-from tests.warehouses import lake_of, mart
+from tests.warehouses import lake_of, mart, study_in
 
 pytestmark = pytest.mark.xdist_group("edges")
 
 
 @pytest.fixture
 def edges(monkeypatch: pytest.MonkeyPatch) -> Study:
-    monkeypatch.setenv("LONGTAIL_HOME", str(edges_folder() / "home"))
-    return load_study(edges_folder() / "study.yaml")
+    return study_in(edges_folder(), monkeypatch)
 
 
 def rows_of(study: Study, name: str, query: str) -> pd.DataFrame:

@@ -145,11 +145,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dic
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, UNANSWERED)
         facts = write_answers(make_lake(study.home.lake, UNANSWERED))
-        models = "+int_fact_measures +int_question_bins +int_tuned_measures stg_generation__tuned_models"
-        invoke_dbt(study, "run", "--select", *models.split())
-        published = "fct_factual_consistency fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
-        intervals = "int_factual_consistency_intervals int_tuned_model_intervals fct_tuned_models"
-        invoke_dbt(study, "run", "--select", *intervals.split(), *published.split())
+        tuned = "+int_tuned_measures stg_generation__tuned_models int_tuned_model_intervals fct_tuned_models"
+        facts_of = (
+            "+int_fact_measures +int_question_bins int_factual_consistency_intervals fct_factual_consistency"
+        )
+        published = "fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
+        invoke_dbt(study, "run", "--select", *f"{tuned} {facts_of} {published}".split())
         yield study, facts
 
 

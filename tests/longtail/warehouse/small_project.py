@@ -1,7 +1,7 @@
 """A dbt project of ten models over a lake of three tables, to be changed at random.
 
 The project has each kind of node once: views and tables, a Python model, a model that reads dbt's graph, macros that call
-macros, a var, and data tests; and the project's own macros of the audit.
+macros, a var, and data tests; and the project's own macros of the audit and of materializations.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class SmallProject:
             (self.lake / table).mkdir(parents=True)
         (self.dbt / "models").mkdir(parents=True)
         (self.dbt / "macros").mkdir()
-        shutil.copy(DBT_PROJECT / "macros/audit.sql", self.dbt / "macros")
+        for name in ("audit", "materializations"):
+            shutil.copy(DBT_PROJECT / f"macros/{name}.sql", self.dbt / "macros")
 
     def write_rows(self, table: str, partition: str, rows: list[tuple[int, int]]) -> None:
         ids, values = zip(*rows, strict=True) if rows else ((), ())
