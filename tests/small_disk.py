@@ -37,10 +37,6 @@ class SmallDisk:
     def resize(self, mebibytes: float) -> None:
         subprocess.run(["mount", "-o", f"remount,{_size(mebibytes)}", str(self.folder)], check=True)
 
-    def leave_free(self, mebibytes: float) -> None:
-        """Grow the disk until exactly this much space is left."""
-        self.resize(shutil.disk_usage(self.folder).used / _MEBIBYTE + mebibytes)
-
 
 @contextlib.contextmanager
 def files_up_to(n_bytes: int) -> Iterator[None]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from longtail.embedding.declared import N_DIMENSIONS
-from longtail.embedding.lake_tables import embed_texts
-from longtail.embedding.vectors import Embedded
-from longtail.errors import SourceError
 from longtail.generation.backends.base import Decoding
 from longtail.generation.engine.job import Job
 from longtail.generation.engine.partition import generate_rows
@@ -24,15 +19,12 @@ from longtail.generation.prompts.build import Passage as ReadPassage
 from longtail.generation.prompts.build import Question
 from longtail.generation.tasks.answers import Answers, plan_answers
 from longtail.methods import METHODS
-from longtail.questions.build import Choice, make_questions
 from longtail.retrieval.base import Context, Query, Results, load_retriever
 from longtail.retrieval.retrieve import find_passages
 from longtail.retrieval.stored_passages import Passage, StoredPassages
-from longtail.storage.lake import Computed, QuarantinedRow, Streamed
-from longtail.study.datasets import Dataset
+from longtail.storage.lake import Computed, Streamed
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
-from longtail.wikimedia.ingest import entity_rows, triple_rows
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}
@@ -50,60 +42,8 @@ def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of(computed: Computed) -> list[dict[str, Any]]:
-    if isinstance(computed.rows, Streamed):
-        return [row for table in computed.rows.tables for row in table.to_pylist()]
-    return (
-        computed.rows.to_pylist() if isinstance(computed.rows, pa.Table) else list(map(dict, computed.rows))
-    )
-
-
-def test_facts() -> None:
-    columns = ["subject_id", "property_id", "object_id", "relation"]
-    capitals = pa.table([["Q1", "Q2"], ["P36", "P36"], ["Q11", "Q12"], ["capital"] * 2], columns)
-    odd = QuarantinedRow("Q9", "label: too long", "")
-    computed = triple_rows(
-        (capitals, [odd], {"triples": {"capital": 2, "father": 0}}), "wikidata", "query_service"
-    )
-    facts = {"subject_id": "Q1", "property_id": "P36", "object_id": "Q11", "relation": "capital"}
-    origin = {"source": "wikidata", "facts_from": "query_service"}
-    assert (rows_of(computed)[0], len(rows_of(computed))) == (facts | origin, 2)
-    assert computed.quarantined == [odd]
-    assert computed.notes == {
-        "triples": {"capital": 2, "father": 0}, "quarantined_reasons": {"label": 1}
-    }  # fmt: skip
-    with pytest.raises(SourceError, match="source wikidata: no statement of father; nothing was written"):
-        triple_rows((capitals[:0], [], {"triples": {"father": 0}}), "wikidata", "query_service")
-    found = pa.table({"entity_id": ["Q1", "Q2"], "article_title": ["Utopia", None], "sitelinks": [None, 3]})
-    entities = entity_rows((found, [], {}), "wikidata", "query_service")
-    assert rows_of(entities)[1] == {"entity_id": "Q2", "article_title": None, "sitelinks": 3} | origin
-    assert entities.notes == {"entities": 2, "without_article": 1, "without_sitelinks": 1}
-
-
-def test_questions() -> None:
-    facts = [("Q1", "Q11"), ("Q1", "Q12"), ("Q2", "Q13"), ("Q3", "Q11")]
-    labels = {"Q1": "Utopia", "Q2": "Laputa", "Q3": "Oz", "Q11": "Amaurot", "Q12": "Amaurot the Great"}
-    computed = make_questions(
-        pa.table({
-            "subject_id": [subject for subject, _ in facts],
-            "property_id": ["P36"] * len(facts),
-            "object_id": [place for _, place in facts],
-        }),
-        pa.table({
-            "entity_id": list(labels),
-            "label": list(labels.values()),
-            "aliases": pa.array([["Amaurote"] if key == "Q11" else [] for key in labels], pa.list_(pa.string())),
-        }),
-        [Dataset("d", ("capital",))],
-        [],
-        Choice(0, {}, Path("study.yaml")),
-        LOG,
-    )  # fmt: skip
-    assert [(row["question_id"], row["question"], row["gold_answers"]) for row in rows_of(computed)] == [
-        ("Q1-P36", "What is the capital of Utopia?", ["Amaurot", "Amaurote", "Amaurot the Great"]),
-        ("Q3-P36", "What is the capital of Oz?", ["Amaurot", "Amaurote"]),
-    ]
-    assert [row.row_key for row in computed.quarantined] == ["Q2-P36"]
-    assert computed.notes == {"objects_without_label": 1}
+    assert not isinstance(computed.rows, Streamed)
+    return computed.rows.to_pylist() if isinstance(computed.rows, pa.Table) else [*map(dict, computed.rows)]
 
 
 def retrieved(name: str, k: int, others: dict[str, Results]) -> Computed:
@@ -172,30 +112,3 @@ def test_answers() -> None:
     assert (again.notes["computed"], again.notes["resumed"], len(cache)) == (0, 2, 2)
     assert rows_of(again) == rows_of(first)
     assert {row["is_reused"] for row in rows_of(again)} == {False}  # computed for the same fingerprint
-
-
-class Known(dict[str, float]):
-    """Vectors in memory: each text's has one number in all places; one that is not finite is not usable."""
-
-    encoder = "e@1"
-
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        unusable = frozenset(text for text in texts if not np.isfinite(self[text]))
-        return Embedded(len(texts) - len(unusable), unusable)
-
-    def stream(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], np.ndarray]]:
-        for text in texts:
-            yield [text], np.full((1, N_DIMENSIONS), self[text], dtype=np.float32)
-
-
-def test_answer_embeddings() -> None:
-    known: Any = Known({"Lagado": 0.25, "": 0.5, "Oz": float("nan")})
-    computed = embed_texts("tiny", ["Lagado", "Oz", "", "Lagado"], known)
-    rows = rows_of(computed)
-    assert [(row["text"], row["model"], row["encoder"]) for row in rows] == [
-        ("", "tiny", "e@1"),
-        ("Lagado", "tiny", "e@1"),
-    ]
-    assert [set(row["embedding"]) for row in rows] == [{0.5}, {0.25}]
-    assert [row.row_key for row in computed.quarantined] == ["Oz"]
-    assert computed.notes == {"texts": 2, "embedded_now": 2, "empty_answers": 1}

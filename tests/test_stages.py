@@ -13,7 +13,6 @@ from dagster_project.stages import Stage, plan
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
 from longtail.study.file import load_study
 from longtail.study.prompts import Grounding
-from longtail.study.source import window
 from longtail.study.study import Study
 from tests.in_process_dbt import put_parsed
 
@@ -61,16 +60,6 @@ def test_a_model_takes_all_its_methods_in_one_run(stages: list[Stage]) -> None:
 def test_all_methods_of_a_model_are_timed_together(stages: list[Stage]) -> None:
     (timed,) = [stage for stage in stages if stage.title == "single latencies of reference_m"]
     assert (timed.keys, timed.first, timed.last) == (("lake/single_latencies",), "reference_m", "reference_m")
-
-
-def test_a_window_may_begin_in_the_year_before() -> None:
-    study = _default()
-    popularity = dataclasses.replace(study.popularity, n_months=3, last_month="2026-01")
-    assert window(dataclasses.replace(study, popularity=popularity)) == (
-        "2025-11",
-        "2025-12",
-        "2026-01",
-    )
 
 
 @pytest.mark.usefixtures("stages")  # the parse

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -12,7 +11,7 @@ import pytest
 from longtail import open_warehouse
 from longtail.commands.sql import run_query, shell_command
 from longtail.storage.home import PROJECT_ROOT
-from tests.warehouses import AWKWARD, UNANSWERED, published_study
+from tests.warehouses import UNANSWERED, published_study
 
 ANALYSES = sorted((PROJECT_ROOT / "dbt" / "analyses").glob("*.sql"))
 TABLES = ("PopQA, Table 1", "PopQA, Table 3", "PopQA, Table 4", "PopQA-TP, Figures 1 to 3")
@@ -39,18 +38,6 @@ STANDS_FOR = {
 OF_CLOZE_QUERIES = {"consistent_and_wrong", "which_patterns_stand_apart"}
 """Questions that this lake has no rows for; `test_pairs_of_patterns` asks them."""
 _REFERENCE = re.compile(r"\{\{ ref\('(\w+)'\) \}\}")
-
-
-@pytest.fixture(scope="module")
-def file() -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield published_study(AWKWARD, patch).home.published_warehouse
-
-
-@pytest.fixture
-def published(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_warehouse(file) as connection:
-        yield connection
 
 
 def queries() -> dict[str, str]:

@@ -5,30 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 import pytest
 import yaml
 
-from longtail import open_warehouse
 from longtail.storage.home import PROJECT_ROOT
 from longtail.tables import TABLES
 from longtail.warehouse.publication import literal
-from tests.warehouses import AWKWARD, published_study
-
-
-@pytest.fixture(scope="module")
-def file() -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield published_study(AWKWARD, patch).home.published_warehouse
-
-
-@pytest.fixture
-def published(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_warehouse(file) as connection:
-        yield connection
 
 
 def test_every_table_and_view_is_listed_with_all_that_is_asked_of_it(

@@ -404,18 +404,6 @@ def test_a_disk_that_fills_while_pages_are_read_is_not_taken_for_a_file_that_can
     assert len(listed(hand_lake)) == 6_000
 
 
-def test_a_full_disk_is_one_line(hand_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = hand_lake.root / STAGING
-    folder.parent.mkdir(exist_ok=True)
-    for file in folder.iterdir() if folder.is_dir() else ():
-        file.unlink()
-    if folder.is_dir():
-        folder.rmdir()
-    folder.write_text("no folder")
-    with pytest.raises(LakeError, match="excluded_pages"):
-        ExcludedPages(hand_lake)
-
-
 STUDY = """
 name: real
 description: Real passages

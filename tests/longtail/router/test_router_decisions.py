@@ -55,19 +55,13 @@ def test_a_popularity_is_compared_with_the_threshold_of_its_relation(routers: di
     assert (rarer.retrieve, rarer.accuracy_with, rarer.n) == (True, None, 0)
 
 
-@pytest.mark.parametrize("relation", [None, "all"])
-def test_without_a_relation_the_rule_for_all_decides(
-    routers: dict[str, Router], relation: str | None
+@pytest.mark.parametrize(("relation", "said"), [(None, ""), ("all", ""), ("sport", " (this one is unknown)")])
+def test_without_a_known_relation_the_rule_for_all_decides(
+    routers: dict[str, Router], relation: str | None, said: str
 ) -> None:
-    found = routers[BM25].decide(popularity=2.9, relation=relation)
-    assert found == Decision(True, 1.0, 0.0, 3, "popularity is below 3, the threshold for all relations")
+    why = f"popularity is below 3, the threshold for all relations{said}"
+    assert routers[BM25].decide(popularity=2.9, relation=relation) == Decision(True, 1.0, 0.0, 3, why)
     assert not routers[BM25].decide(popularity=3, relation=relation).retrieve
-
-
-def test_an_unknown_relation_gets_the_rule_for_all_and_is_told(routers: dict[str, Router]) -> None:
-    found = routers[BM25].decide(popularity=2.9, relation="sport")
-    assert (found.retrieve, found.n) == (True, 3)
-    assert found.why == "popularity is below 3, the threshold for all relations (this one is unknown)"
 
 
 def test_without_a_popularity_the_better_fixed_method_decides(routers: dict[str, Router]) -> None:

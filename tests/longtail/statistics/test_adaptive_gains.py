@@ -29,8 +29,6 @@ from tests.warehouses import AWKWARD, built_study, mart
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
 VARIANTS = {(search, scope) for search in ("exact", "binned10") for scope in ("all", "per_relation")}
 Z = 1.959963984540054
-SCORING = 0.004 * 100 / 99
-"""Of a hundred questions, each about its own subject, of which forty decide."""
 
 
 @pytest.fixture
