@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from longtail.generation.backends.base import Decoding
@@ -42,8 +41,8 @@ def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of(computed: Computed) -> list[dict[str, Any]]:
-    assert not isinstance(computed.rows, Streamed)
-    return computed.rows.to_pylist() if isinstance(computed.rows, pa.Table) else [*map(dict, computed.rows)]
+    tables = computed.rows.tables if isinstance(computed.rows, Streamed) else [computed.rows]
+    return [row for table in tables for row in table.to_pylist()]
 
 
 def retrieved(name: str, k: int, others: dict[str, Results]) -> Computed:
