@@ -25,11 +25,22 @@ def hold_run(folder: Path, run_id: str) -> None:
     if path in _HELD:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    file = path if path.exists() else folder / uuid.uuid4().hex
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)  # shared: every process of a run may hold it
-    os.replace(file, path)
+    new = folder / uuid.uuid4().hex
+    descriptor = _lock_shared(new)
+    try:
+        os.link(new, path)
+    except FileExistsError:  # another process of this run holds it, too
+        os.close(descriptor)
+        descriptor = _lock_shared(path)
+    finally:
+        new.unlink()
     _HELD[path] = descriptor
+
+
+def _lock_shared(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
 
 
 def list_dead_runs(folder: Path) -> list[str]:
