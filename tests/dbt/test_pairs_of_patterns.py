@@ -145,7 +145,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dic
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, UNANSWERED)
         facts = write_answers(make_lake(study.home.lake, UNANSWERED))
-        tuned = "+int_tuned_measures stg_generation__tuned_models int_tuned_model_intervals fct_tuned_models"
+        tuned = "+fct_tuned_models"
         facts_of = (
             "+int_fact_measures +int_question_bins int_factual_consistency_intervals fct_factual_consistency"
         )
