@@ -59,7 +59,7 @@ from longtail.threads import thread_count
 if TYPE_CHECKING:
     import torch
 
-READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.pt"
+READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.safetensors"
 WEIGHT_DECAY, CLIPPED_AT, EPSILON = 0.01, 1.0, 1e-6
 """Those of the reference implementation's examples."""
 HELD_OUT, JUDGED = "held_out", "judged"
@@ -256,12 +256,7 @@ class Trainer:
             weight_decay=WEIGHT_DECAY,
         )
         if checkpoint is not None:
-            path = checkpoint / MOMENTS
-            if not path.exists():
-                raise BackendError(
-                    f"{path} is missing; delete {path.parents[1]}, and the setting is trained from its first step"
-                )
-            self._optimiser.load_state_dict(torch.load(path, weights_only=True))
+            _read_moments(self._optimiser, checkpoint / MOMENTS)
 
     def step(self, queries: Sequence[Query], number: int, seed: int) -> Losses:
         """Train on a batch; `number` is that of the step, from 0. Errors: `BackendError` where a loss is not finite."""
@@ -303,11 +298,9 @@ class Trainer:
 
     def save(self, folder: Path) -> None:
         """Write reader and retriever as ordinary models, and the optimiser's moments."""
-        import torch
-
         _save(self._loaded.model, find_weights(self._model).files, folder / READER)
         _save(self._retriever.model, self._encoder.files, folder / RETRIEVER)
-        torch.save(self._optimiser.state_dict(), folder / MOMENTS)
+        _write_moments(self._optimiser, folder / MOMENTS)
 
     def close(self) -> None:
         del self._optimiser, self._retriever
@@ -368,3 +361,31 @@ def _save(model: Any, source: ModelFiles, folder: Path) -> None:
     for name, path in source.paths:
         if name not in (CONFIG, INDEX) and not name.endswith(".safetensors"):
             shutil.copyfile(path, folder / name)
+
+
+def _write_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    states: Mapping[int, Mapping[str, Any]] = optimiser.state_dict()["state"]
+    save_file(
+        {
+            f"{number}.{name}": value.contiguous()
+            for number, state in states.items()
+            for name, value in state.items()
+        },
+        path,
+    )
+
+
+def _read_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
+    from safetensors.torch import load_file
+
+    if not path.exists():
+        raise BackendError(
+            f"{path} is missing; delete {path.parents[1]}, and the setting is trained from its first step"
+        )
+    states: dict[int, dict[str, Any]] = {}
+    for key, value in load_file(path).items():
+        number, name = key.split(".")
+        states.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": states})

@@ -210,9 +210,11 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
     assert Path(first[2]["folder"]).stat().st_mtime_ns == made_at
     assert judged.read_bytes() == whole, "what was damaged is judged again"
     newest = Path(longer[3]["folder"]).parent
-    assert [folder.name for folder in sorted(newest.parent.glob("step_*/moments.pt"))] == ["moments.pt"]
-    (newest / "moments.pt").unlink()
-    with pytest.raises(BackendError, match=r"step_6/moments.pt is missing; delete .*the setting is trained"):
+    assert [file.parent for file in newest.parent.glob("step_*/moments.safetensors")] == [newest]
+    (newest / "moments.safetensors").unlink()
+    with pytest.raises(
+        BackendError, match=r"step_6/moments.safetensors is missing; delete .*the setting is trained"
+    ):
         tuned(with_sweep(study, steps=8))
     flip_bit(newest.parent / "step_2" / "losses.json")
     with pytest.raises(
