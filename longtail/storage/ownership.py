@@ -6,12 +6,12 @@ import contextlib
 import fcntl
 import logging
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from longtail.errors import LongtailError
+from longtail.storage.files import STAGING, stage
 
 _HELD: dict[Path, int] = {}
 
@@ -25,15 +25,13 @@ def hold_run(folder: Path, run_id: str) -> None:
     if path in _HELD:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    new = folder / uuid.uuid4().hex
-    descriptor = _lock_shared(new)
-    try:
-        os.link(new, path)
-    except FileExistsError:  # another process of this run holds it, too
-        os.close(descriptor)
-        descriptor = _lock_shared(path)
-    finally:
-        new.unlink()
+    with stage(folder.parent / STAGING, path.name) as new:
+        descriptor = _lock_shared(new)
+        try:
+            os.link(new, path)
+        except FileExistsError:  # another process of this run holds it, too
+            os.close(descriptor)
+            descriptor = _lock_shared(path)
     _HELD[path] = descriptor
 
 
