@@ -47,9 +47,8 @@ def read_sealed(path: Path, format_name: str, version: int) -> bytes:
     It is read and not mapped: whoever cuts a mapped file in place would kill the process that reads it.
     Errors: `RouterError`, with the file's name and what is wrong in one line.
     """
-    if (
-        path.exists() and not path.is_file()
-    ):  # a FIFO would keep the reader waiting, and a device may never end
+    # A FIFO would keep the reader waiting, and a device may never end.
+    if path.exists() and not path.is_file():
         raise RouterError(f"{path}: is not a regular file; {_AGAIN}")
     try:
         content = path.read_bytes()
