@@ -267,7 +267,6 @@ def main() -> None:
     last_line({
         "full_build_s": done["build"].seconds, "rebuild_nothing_s": done["rebuild, nothing changed"].seconds,
         "rebuild_model_ratio": done["rebuild, one new model"].seconds / done["build"].seconds,
-        "peak_mb": max(step.peak_mb for name, step in done.items() if name != "generate the lake"),
         "thresholds_ratio": race.binned10_s / race.ours_s,
         "s3_build_ratio": 1 + copied.found / done["build"].seconds,
         "report_s": done["report"].seconds, "report_mb": done["report"].found / 1e6,
