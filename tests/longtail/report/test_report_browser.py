@@ -258,7 +258,7 @@ def test_the_theme_follows_the_system(driver: Any, hostile: tuple[Path, Path]) -
 
 
 def test_print_is_light_and_without_controls(driver: Any, hostile: tuple[Path, Path]) -> None:
-    show(driver, hostile[1], scheme="dark", medium="print", opens="")
+    show(driver, hostile[1], scheme="dark", medium="print", opens="#headline")
     assert (
         driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         == "rgb(247, 247, 244)"
