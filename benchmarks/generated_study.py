@@ -17,7 +17,7 @@ import pyarrow as pa
 import yaml
 
 from longtail.generation.prompts.build import block, text_as_read
-from longtail.methods import METHODS
+from longtail.methods import Method
 from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from longtail.relations.relation import relation_set
 from longtail.storage.fingerprints import prompt_hash
@@ -28,6 +28,8 @@ from longtail.study.tables import describe_study
 from longtail.tables import TABLES
 
 ASKED_BY = ("closed_book", "genread", "bm25", "dense")
+FURTHER = {f"bm25_{name}": {"b": b} for name, b in (("low", 0.25), ("middle", 0.5), ("high", 1.0))}
+"""Retrievers of a study of seven methods beside these four, with their settings."""
 MONTHS = tuple(f"2026-{month:02d}" for month in range(1, 13))
 DATASET, PROMPT, PARAPHRASED = "popqa", "zero_shot", "zero_shot_popqa_tp"
 TOP_K = 5
@@ -65,8 +67,11 @@ class World:
         return len(self.rows)
 
 
-def write_study(folder: Path, times: float, n_models: int) -> Study:
-    """A study file in `folder`: PopQA's relations, each with its number of questions times `times`."""
+def write_study(folder: Path, times: float, n_models: int, further: bool = False) -> Study:
+    """A study file in `folder`: PopQA's relations, each with its number of questions times `times`.
+
+    `further`: also with the methods of `FURTHER`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "study.yaml"
     declared = {
@@ -79,11 +84,12 @@ def write_study(folder: Path, times: float, n_models: int) -> Study:
             {"name": PARAPHRASED, "format": "question_answer", "generations": ["paraphrases"]},
         ],
         "models": [
-            {"name": f"model_{i:02d}", "path": "none", "backend": "fake", "n_parameters": 10**8 * 2**i,
+            {"name": f"model_{i:03d}", "path": "none", "backend": "fake", "n_parameters": 10**8 * (i + 1),
              "device_hour_usd": 1.0}
             for i in range(n_models)
         ],
-        "methods": list(ASKED_BY),
+        "methods": [*ASKED_BY, *(FURTHER if further else ())],
+        "retrievers": [{"name": name, "kind": "bm25", **keys} for name, keys in FURTHER.items() if further],
         "popularity": {"measure": "page_views", "n_months": 12, "last_month": MONTHS[-1]},
     }  # fmt: skip
     path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
@@ -96,11 +102,11 @@ def write_lake(study: Study, times: float, seed: int = 0) -> dict[str, int]:
     lake.ensure_schemas()
     describe_study(study, lake)
     rng = np.random.default_rng(seed)
-    world = _world(times, rng)
+    world = _world(times, [name for name in study.methods if not study.method(name).is_parametric], rng)
     tables = list(_world_tables(world, rng))
     for size, model in enumerate(study.models):
         skill = (size + 1) / len(study.models)
-        tables += list(_model_tables(world, model.name, skill, rng))
+        tables += list(_model_tables(world, study, model.name, skill, rng))
         while tables:
             name, partition, columns = tables.pop()
             lake.write(name, lake_table(name, columns), fingerprint="generated", partition=partition)
@@ -108,7 +114,7 @@ def write_lake(study: Study, times: float, seed: int = 0) -> dict[str, int]:
             for name in ("questions", "answers", "paraphrase_answers")}  # fmt: skip
 
 
-def _world(times: float, rng: np.random.Generator) -> World:
+def _world(times: float, retrievers: Sequence[str], rng: np.random.Generator) -> World:
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(relation_set("popqa")):
         for i in range(max(1, round(times * relation.published_questions))):
@@ -121,7 +127,7 @@ def _world(times: float, rng: np.random.Generator) -> World:
             })  # fmt: skip
     n = len(rows)
     passage = {name: np.where(rng.random(n) < 0.8, np.arange(n), rng.integers(0, n, n))
-               for name in ("bm25", "dense")}  # fmt: skip
+               for name in retrievers}  # fmt: skip
     words = rng.choice(_WORDS, (n, 60))
     texts = [f"{row['subject']} is known. {' '.join(row_words)}. And th"
              for row, row_words in zip(rows, words, strict=True)]  # fmt: skip
@@ -200,25 +206,25 @@ def _page_views(world: World, rng: np.random.Generator) -> Iterator[tuple[str, s
 
 
 def _model_tables(
-    world: World, model: str, skill: float, rng: np.random.Generator
+    world: World, study: Study, model: str, skill: float, rng: np.random.Generator
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     questions = [row["question_id"] for row in world.rows]
     nothing: list[list[str]] = [[] for _ in world.rows]
-    for method in ASKED_BY:
-        from_memory = METHODS[method].is_parametric
+    for method in map(study.method, study.methods):
+        from_memory = method.is_parametric
         chance = 0.05 + 0.8 * skill * world.fame if from_memory else 0.55 - 0.15 * world.fame
         passage_ids, prompts = _prompts(world, model, method)
-        yield "answers", f"{model}|{method}", {
-            "dataset": DATASET, "question_id": questions, "model": model, "method": method, "prompt": PROMPT,
+        yield "answers", f"{model}|{method.name}", {
+            "dataset": DATASET, "question_id": questions, "model": model, "method": method.name, "prompt": PROMPT,
             "passage_id": passage_ids, "passage_ids": passage_ids and [[one] for one in passage_ids],
             "demonstration_ids": nothing, "demonstration_passage_ids": nothing,
             "prompt_hash": [prompt_hash(p) for p in prompts],
             **_scored(world, world.gold, chance, rng), **accounts(len(world), rng),
         }  # fmt: skip
-    ways = len(ASKED_BY)
+    ways = len(study.methods)
     yield "single_latencies", model, {
         "dataset": DATASET, "question_id": np.repeat(questions[:50], ways).tolist(), "model": model,
-        "method": list(ASKED_BY) * len(questions[:50]), "prompt": PROMPT,
+        "method": list(study.methods) * len(questions[:50]), "prompt": PROMPT,
         "single_latency_ms": rng.uniform(15, 25, ways * len(questions[:50])),
         "round_number": np.repeat(np.arange(len(questions[:50])), ways),
         "turn": np.tile(np.arange(ways), len(questions[:50])),
@@ -245,23 +251,23 @@ def _model_tables(
     }  # fmt: skip
     yield "paraphrase_answers", model, {
         "dataset": DATASET, "question_id": pa.array(questions).take(pa.array(of)), "paraphrase_id": number,
-        "model": model, "prompt": PARAPHRASED, "prompt_hash": hashes,
+        "model": model, "prompt": PARAPHRASED, "demonstration_ids": [[]] * len(of), "prompt_hash": hashes,
         **_scored(world, world.gold[of], 0.1 + 0.6 * skill * world.fame[of], rng), **accounts(len(of), rng),
     }  # fmt: skip
 
 
-def _prompts(world: World, model: str, method: str) -> tuple[list[str] | None, list[str]]:
+def _prompts(world: World, model: str, method: Method) -> tuple[list[str] | None, list[str]]:
     """Passage ids (None for closed_book) and prompt texts of one method."""
     template = FORMATS["qa"]
-    if method == "closed_book":
+    if method.name == "closed_book":
         return None, [block(template, row["question"], "") for row in world.rows]
-    if method == "genread":
+    if method.name == "genread":
         ids = [f"genread:{model}:{row['question_id']}" for row in world.rows]
         texts: Sequence[str] = world.passage_texts
     else:
-        first = world.passage[method].tolist()
+        first = world.passage[method.name].tolist()
         ids = [f"{world.rows[i]['subject_id']}-0" for i in first]
-        texts = [text_as_read(world.passage_texts[i], "sandbox", METHODS[method]) for i in first]
+        texts = [text_as_read(world.passage_texts[i], "sandbox", method) for i in first]
     return ids, [block(template, row["question"], text) for row, text in zip(world.rows, texts, strict=True)]
 
 

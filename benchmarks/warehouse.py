@@ -5,8 +5,8 @@
 The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt with its tests and
 statistics, the publication, the report. Then dbt runs again: with nothing changed, and with one more model. A store on
 this machine hands the lake to an empty folder. Each step is its own process, and its peak memory includes its children.
-Then lakes of 1, 2, 5 and 10 million answers, as far as they have at most `--growth` times as many questions, are built
-and published, one after another: `--growth 18` makes all.
+Then studies of 10, 20, 50 and 100 models and seven methods, one to ten million answers, are built and published, one
+after another, as far as they have at most `--growth` times as many answers: `--growth 18` makes all.
 
 The notebook runs on one pair of methods, with all 100 splits for search binned10 and `--exact-splits` splits for search
 exact. Its time is scaled up to all pairs and splits. Its thresholds must equal ours.
@@ -34,7 +34,7 @@ from unittest.mock import patch
 import duckdb
 import pyarrow as pa
 
-from benchmarks.generated_study import ASKED_BY, write_lake, write_study
+from benchmarks.generated_study import ASKED_BY, FURTHER, write_lake, write_study
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.notebook_thresholds import Found, thresholds
 from longtail.report.report import write_report
@@ -51,9 +51,8 @@ from tests.object_stores import s3_server
 
 _LOG = logging.getLogger("longtail")
 _SPLITS = 100
-_ANSWERS = (1_000_000, 2_000_000, 5_000_000, 10_000_000)
-"""Answers of the lakes that show how a build grows."""
-_POPQA_QUESTIONS = 14_267
+_MODELS = (10, 20, 50, 100)
+"""Models of the studies of seven methods that show how a build grows: one to ten million answers to PopQA's questions."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
 
 
 def growth_steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
-    """Generate a study in `folder`, build its warehouse with its tests, and publish it."""
-    yield timed_step("generate the lake", generate, folder, times, n_models)
+    """Generate a study of seven methods in `folder`, build its warehouse with its tests, and publish it."""
+    yield timed_step("generate the lake", generate, folder, times, n_models, True)
     yield timed_step("build", build, folder)
     yield timed_step("publish", publish, folder)
 
@@ -123,9 +122,9 @@ def _study(folder: Path) -> Study:
     return load_study(folder / "study.yaml")
 
 
-def generate(folder: Path, times: float, n_models: int) -> dict[str, int]:
+def generate(folder: Path, times: float, n_models: int, further: bool = False) -> dict[str, int]:
     """Generate the lake; returns the rows of the tables that scale."""
-    return write_lake(write_study(folder, times, n_models), times)
+    return write_lake(write_study(folder, times, n_models, further), times)
 
 
 def build(folder: Path) -> str:
@@ -238,12 +237,9 @@ def main() -> None:
         raced = timed_step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
         shutil.rmtree(Path(folder, "one"))
         sizes = [done]
-        for n_answers in _ANSWERS:
-            times = n_answers / (_POPQA_QUESTIONS * options.models * len(ASKED_BY))
-            if options.times < times <= options.times * options.growth:
-                sizes.append(
-                    _shown(growth_steps(Path(folder, "grown"), times, options.models), options.models)
-                )
+        for n_models in _MODELS:
+            if n_models * (len(ASKED_BY) + len(FURTHER)) <= options.models * len(ASKED_BY) * options.growth:
+                sizes.append(_shown(growth_steps(Path(folder, "grown"), options.times, n_models), n_models))
                 shutil.rmtree(Path(folder, "grown"))
     race: Race = raced.found
     factor = race.n_pairs * _SPLITS / options.exact_splits
@@ -286,8 +282,8 @@ def _growth(done: Mapping[str, Step]) -> dict[str, Any]:
 
 
 def _growth_ratio(sizes: Sequence[Mapping[str, Any]]) -> float:
-    """Seconds for an answer of the largest study, as a multiple of those of the one of a million (or of the smallest)."""
-    base = next((size for size in sizes if size["answers"] >= 0.99 * _ANSWERS[0]), sizes[0])
+    """Seconds for an answer of the largest study, as a multiple of those of the smallest one of seven methods."""
+    base = sizes[1] if len(sizes) > 1 else sizes[0]
     first, last = ((size["build_s"] + size["publish_s"]) / size["answers"] for size in (base, sizes[-1]))
     return float(last / first)
 
@@ -299,7 +295,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--times", type=float, default=1, help="questions, as a multiple of PopQA's 14,267")
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument(
-        "--growth", type=float, default=1, help="build studies of up to so many times the questions; 1 = none"
+        "--growth", type=float, default=1, help="build studies of up to so many times the answers; 1 = none"
     )
     parser.add_argument(
         "--exact-splits", type=int, default=1, help="splits of the notebook's exact search, of 100"

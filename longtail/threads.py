@@ -35,7 +35,7 @@ def map_in_order(
     source = iter(items)
     with make_pool(threads) as pool:
         running: deque[Future[Result]] = deque(
-            pool.submit(function, item) for item in islice(source, 4 * threads)
+            pool.submit(function, item) for item in islice(source, 2 * threads)
         )
         try:
             while running:

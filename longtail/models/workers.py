@@ -1,9 +1,10 @@
-"""A model on the workers of a Ray cluster: each holds it whole, and answers the calls that it is handed.
+"""Work in other processes: of this machine, or of a Ray cluster, whose workers each hold a model whole.
 
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
 a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's files under the same
-path. What a worker loads and is asked are values that another process can read.
+path. What a worker loads and is asked are values that another process can read. Work without a model is Ray's tasks, one
+for each core of the cluster.
 """
 
 from __future__ import annotations
@@ -20,16 +21,24 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
+from functools import cache, partial
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from longtail.errors import BackendError, LongtailError, single_line
 from longtail.needs import CLUSTER, check_package
+from longtail.processes import end_with_parent
 from longtail.storage.fingerprints import folder_version
+from longtail.threads import map_in_order, thread_count
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _IN_FLIGHT = 2
 """Calls that a worker has: one that it answers, and one that it need not wait for."""
@@ -325,6 +334,75 @@ def workers(
                 yield place, answer
 
         yield answers
+
+
+def map_in_processes(
+    function: Callable[[Item], Result], items: Iterable[Item], name: str
+) -> Iterator[Result]:
+    """`function` of each item in order, several at a time: by tasks of the Ray cluster if there is one, else by processes
+    of this machine. One item, or all of them with one thread, are computed in this process.
+
+    Functions, items and results are values that another machine can read. The first error drops the rest. Errors:
+    `BackendError`, which begins with `name`, where a process is killed (a task: again and again); those of `function`.
+    """
+    items = iter(items)
+    first = list(islice(items, 2))
+    every = chain(first, items)
+    if len(first) < 2 or (thread_count() == 1 and not os.environ.get(CLUSTER)):
+        return map(function, every)
+    return _in_tasks(function, every, name) if os.environ.get(CLUSTER) else _in_pool(function, every, name)
+
+
+def _in_pool(function: Callable[[Item], Result], items: Iterable[Item], name: str) -> Iterator[Result]:
+    pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
+    try:
+        yield from map_in_order(function, items, thread_count(), pool)
+    except BrokenProcessPool:
+        raise BackendError(f"{name}: a process was killed; is there enough memory?") from None
+
+
+def _in_tasks(function: Callable[[Item], Result], items: Iterable[Item], name: str) -> Iterator[Result]:
+    ray = _connect()
+    try:
+        n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield from map_in_order(
+            partial(_checked, folder_version("longtail"), function),
+            items,
+            n_cores,
+            lambda _: _Tasks(ray),
+        )
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise BackendError(single_line(f"{name}: Ray lost a task: {error}")[:_SHOWN]) from None
+
+
+@cache
+def _code_version() -> str:
+    return folder_version("longtail")
+
+
+def _checked(code: str, function: Callable[[Item], Result], item: Item) -> Result:
+    """Errors: `BackendError` where the worker has other code."""
+    if _code_version() != code:
+        raise BackendError(
+            f"{socket.gethostname()} has other code than this machine; install the same version there"
+        )
+    return function(item)
+
+
+class _Tasks(Executor):
+    """Tasks of Ray, which itself runs a task again whose worker dies."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray, self._call = ray, ray.remote(lambda function, *arguments: function(*arguments))
+
+    def submit(self, function: Callable[..., Result], /, *arguments: Any, **_: Any) -> Future[Result]:
+        task: Future[Result] = self._call.remote(function, *arguments).future()
+        return task
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._ray.shutdown()
 
 
 @contextlib.contextmanager

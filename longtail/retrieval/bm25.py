@@ -5,10 +5,10 @@ recall@1 is 0.733 on the sandbox's 2,240 questions, and it moves by less than ha
 other usual k₁ and b. Chinese, Japanese, Thai and others are written without spaces between words, so that a run may be a
 sentence. With `tokens: cjk_bigrams` such a run gives each pair of neighbouring characters, as in Lucene's CJKAnalyzer.
 
-Each shard of passages is a bm25s index. First each shard is counted alone. Then the frequencies of all shards are added
-up. Last, each shard's counts become weights, which equal those of one index of all passages to the last digit: the same
-formula, in bm25s's precisions. Every shard has a vocabulary of its own, so that memory does not grow with the collection.
-What is there is not made again.
+Each shard of passages is a bm25s index. First each shard is counted alone, several at a time in processes. Then the
+frequencies of all shards are added up. Last, each shard's counts become weights, which equal those of one index of all
+passages to the last digit: the same formula, in bm25s's precisions. Every shard has a vocabulary of its own, so that
+memory does not grow with the collection. What is there is not made again.
 
 The weights are those of bm25s's default, Lucene's (Kamphuis et al., 2020: Which BM25 Do You Mean?). score(q, d) = Σ over
 the query's tokens t of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d, with
@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import regex
 
+from longtail.models.workers import map_in_processes
 from longtail.needs import check_package
 from longtail.progress import Progress
 from longtail.retrieval.base import Context, Hit, Query, Retriever
@@ -84,24 +86,28 @@ class Shard:
                 scores[rows[start:end]] += weights[start:end]  # a row stands once in a column
 
 
-def build_shards(
-    passages: StoredPassages,
-    folder: Path,
-    tokens_of: Tokens,
-    log: logging.Logger,
-    settings: Bm25Settings,
-) -> None:
-    """Write the index into `folder`; whole parts that are there stay. Errors: `OSError` where the disk has no room."""
+def build_shards(passages: StoredPassages, folder: Path, log: logging.Logger, settings: Bm25Settings) -> None:
+    """Write the index into `folder`; whole parts that are there stay.
+
+    Errors: `OSError` where the disk has no room, `BackendError` where a process is killed again and again.
+    """
     remove_leftovers(folder)
     frequencies = folder / _FREQUENCIES
     numbers = range(len(passages.starts))
     with Progress(log, "bm25: passages counted", len(passages)) as progress:
-        for number in numbers:
-            is_needed = not (frequencies.exists() and _shard(folder, number).exists())
-            if is_needed and not _counts(folder, number).exists():
-                with whole(_counts(folder, number)) as target:
-                    _count(passages.shard(number), tokens_of, target)
-            progress.add(passages.shard(number).num_rows)
+        is_weighed = frequencies.exists()
+        uncounted = [
+            number
+            for number in numbers
+            if not ((is_weighed and _shard(folder, number).exists()) or _counts(folder, number).exists())
+        ]
+        sizes = np.diff([*passages.starts, len(passages)])
+        progress.add(len(passages) - int(sizes[uncounted].sum()))
+        counts = map_in_processes(partial(_count, settings), map(passages.shard, uncounted), "bm25")
+        for number, counted in zip(uncounted, counts, strict=True):
+            with whole(_counts(folder, number)) as target:
+                _write_counts(counted, target)
+            progress.add(len(counted.lengths))
     if not frequencies.exists():
         with whole(frequencies) as target:
             _write_table(target, _add_up(_counts(folder, number) for number in numbers))
@@ -142,12 +148,26 @@ def _whole(index: Any, columns: np.ndarray, asked: Sequence[np.ndarray]) -> dict
     return weights
 
 
-def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
-    """Write how often each token stands in each passage of a shard: tokens by first appearance, then passages."""
+@dataclass(frozen=True)
+class _Counts:
+    """How often each token stands in each passage of a shard, ordered by token, then by passage.
+
+    `tokens`: each token, by first appearance, and in how many passages it stands. `rows` and `counts`: the passages, and
+    how often. `lengths`: the number of tokens of each passage.
+    """
+
+    tokens: pa.Table
+    rows: np.ndarray
+    counts: np.ndarray
+    lengths: np.ndarray
+
+
+def _count(settings: Bm25Settings, table: pa.Table) -> _Counts:
+    tokens_of_text = tokeniser(settings)
     vocabulary: dict[str, int] = {}
     numbers, lengths = array("i"), np.empty(table.num_rows, dtype=np.int32)
     for row, text in enumerate(texts_to_index(table)):
-        tokens = tokens_of(text)
+        tokens = tokens_of_text(text)
         lengths[row] = len(tokens)
         numbers.extend([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
     keys = np.frombuffer(numbers, dtype=np.int32).astype(np.int64)
@@ -158,13 +178,15 @@ def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
     counts = np.diff(first, append=len(keys)).astype(np.int32)
     columns, rows = np.divmod(keys[first], table.num_rows)
     frequencies = np.bincount(columns, minlength=len(vocabulary))
+    counted = pa.table({"token": pa.array(list(vocabulary), pa.string()), "n": frequencies})
+    return _Counts(counted, rows.astype(np.int32), counts, lengths)
+
+
+def _write_counts(counts: _Counts, target: Path) -> None:
     target.mkdir()
-    _write_table(
-        target / _TOKENS, pa.table({"token": pa.array(list(vocabulary), pa.string()), "n": frequencies})
-    )
-    write_array(target / "rows.npy", rows.astype(np.int32))
-    write_array(target / "counts.npy", counts)
-    write_array(target / "lengths.npy", lengths)
+    _write_table(target / _TOKENS, counts.tokens)
+    for name in ("rows", "counts", "lengths"):
+        write_array(target / f"{name}.npy", getattr(counts, name))
 
 
 def _add_up(counts: Iterable[Path]) -> pa.Table:
@@ -317,8 +339,7 @@ class Bm25(Retriever):
             check_package("Stemmer", "[stemming]")
 
     def build(self, context: Context) -> None:
-        tokens = tokeniser(self._settings)
-        build_shards(context.passages, context.folder, tokens, context.log, self._settings)
+        build_shards(context.passages, context.folder, context.log, self._settings)
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         tokens_of_question = tokeniser(self._settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import random
 import re
@@ -25,6 +26,7 @@ from longtail.generation.backends.base import Decoding, Failure, identify
 from longtail.generation.backends.fake import FakeBackend
 from longtail.generation.engine.session import Answers, Call, OnRay
 from longtail.models import workers as ray_workers
+from longtail.models.workers import map_in_processes
 from longtail.storage.lake import Lake
 from longtail.study.models import Model
 
@@ -124,6 +126,15 @@ def test_rows_are_those_of_one_process_although_workers_are_killed(
     monkeypatch.delenv("LONGTAIL_RAY")
     alone, _ = rows(tmp_path / "alone", "fake:digest", monkeypatch)
     assert found.equals(alone)
+
+
+def test_work_without_a_model_is_done_in_tasks(cluster: Cluster) -> None:
+    powers = map_in_processes(functools.partial(pow, 3), range(40), "powers")
+    assert list(powers) == [3**number for number in range(40)]
+    with pytest.raises(ZeroDivisionError):
+        list(map_in_processes(functools.partial(divmod, 7), [1, 0, 2], "remainders"))
+    with pytest.raises(BackendError, match=r"^deaths: Ray lost a task: "):
+        list(map_in_processes(os._exit, [1, 1], "deaths"))
 
 
 def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Cluster) -> None:

@@ -7,8 +7,10 @@ code on a real cluster, where such a loss is rare.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, identify
 from longtail.generation.engine.session import Call, OnRay
 from longtail.models import workers
-from longtail.models.workers import Killed, Loader, RayWorkers
+from longtail.models.workers import Killed, Loader, RayWorkers, map_in_processes
 from longtail.needs import CLUSTER
 from longtail.retrieval import passage_vectors
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
@@ -231,3 +233,11 @@ def test_entailments_are_those_of_one_process(
     with Entailments(tmp_path / "alone", nli, LOG) as entailments:
         assert entailments.of(pairs) == pytest.approx(probabilities, abs=1e-6)
     assert len(set(probabilities.values())) > 5
+
+
+def test_processes_of_this_machine_do_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGTAIL_THREADS", "2")
+    powers = map_in_processes(functools.partial(pow, 3), range(40), "powers")
+    assert list(powers) == [3**number for number in range(40)]
+    with pytest.raises(BackendError, match=r"^deaths: a process was killed; is there enough memory\?$"):
+        list(map_in_processes(os._exit, [1, 1], "deaths"))

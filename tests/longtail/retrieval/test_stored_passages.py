@@ -18,7 +18,7 @@ from longtail.errors import LongtailError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors, stored_passages
 from longtail.retrieval.base import Context, Hit, Query, load_retriever
-from longtail.retrieval.bm25 import build_shards, tokens_of
+from longtail.retrieval.bm25 import build_shards
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
@@ -32,8 +32,7 @@ ENCODER = DeclaredEncoder("dense", METHODS["dense"].settings)
 KILLED_BUILD = """
 import logging, os, signal, sys
 from pathlib import Path
-from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.bm25 import build_shards
+from longtail.retrieval import bm25
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from tests.longtail.retrieval.test_stored_passages import generated
 left = int(sys.argv[2])
@@ -43,7 +42,8 @@ def dying(text):
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
     return tokens_of(text)
-build_shards(generated(200, 50), Path(sys.argv[1]), dying, logging.getLogger(), Bm25Settings())
+tokens_of, bm25.tokens_of = bm25.tokens_of, dying
+bm25.build_shards(generated(200, 50), Path(sys.argv[1]), logging.getLogger(), Bm25Settings())
 """
 
 
@@ -104,24 +104,33 @@ def test_the_lake_s_passages_are_sorted_into_shards(
     assert len(open_passages(searchable, rdf_study.home.indexes, log)) == 10
 
 
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index in one shard, and one in nine, which two processes have counted."""
+    folder = tmp_path_factory.mktemp("bm25")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_THREADS", "2")
+        for rows in (200, 23):
+            build_shards(generated(200, rows), folder / str(rows), LOG, Bm25Settings())
+    return folder
+
+
 @pytest.mark.parametrize("k", [1, 5, 300])
-def test_bm25_in_shards_finds_what_one_index_finds(tmp_path: Path, k: int) -> None:
-    for rows in (200, 23):
-        build_shards(generated(200, rows), tmp_path / str(rows), tokens_of, LOG, Bm25Settings())
-    whole = searched(generated(200, 200), tmp_path / "200", k)
-    assert searched(generated(200, 23), tmp_path / "23", k) == whole
+def test_bm25_in_shards_finds_what_one_index_finds(sharded: Path, k: int) -> None:
+    whole = searched(generated(200, 200), sharded / "200", k)
+    assert searched(generated(200, 23), sharded / "23", k) == whole
     assert max(len(hits) for hits in whole) == min(k, max(len(hits) for hits in whole))
 
 
 def test_a_killed_bm25_build_loses_at_most_one_shard(tmp_path: Path) -> None:
-    build_shards(generated(200, 50), tmp_path / "whole", tokens_of, LOG, Bm25Settings())
+    build_shards(generated(200, 50), tmp_path / "whole", LOG, Bm25Settings())
     folder = tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for texts, n_counted in ((30, 0), (70, 1), (60, 2), (99, 3)):
         command = [sys.executable, "-c", KILLED_BUILD, str(folder), str(texts)]
         assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
         assert len(list(folder.glob("counts-*"))) == n_counted
-    build_shards(generated(200, 50), folder, tokens_of, LOG, Bm25Settings())
+    build_shards(generated(200, 50), folder, LOG, Bm25Settings())
     assert files_of(folder) == files_of(tmp_path / "whole")
 
 

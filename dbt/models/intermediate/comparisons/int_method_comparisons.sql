@@ -25,12 +25,14 @@ pairs as (
 
 ),
 
--- A bootstrap of subjects needs no more of a subject than the difference and the number of its questions.
+-- A bootstrap of subjects needs no more of a subject than the difference and the number of its questions. The join is by
+-- subject: it gives a row for each subject of each pair, 500 million for 100 models, and these are counted as they come.
 by_kind as (
-
+    {%- for shared, compared in [('method', 'model'), ('model', 'method')] %}
+    {{ 'union all' if not loop.first }}
     select
-        pairs.group_a,
-        pairs.group_b,
+        a.group_id as group_a,
+        b.group_id as group_b,
         bit_count(a.correct & b.answered) - bit_count(a.answered & b.correct) as difference,
         bit_count(a.answered & b.answered) as n_questions,
         count(*) as n_subjects,
@@ -38,10 +40,13 @@ by_kind as (
         sum(bit_count(a.correct & b.answered & ~b.correct)) as n_a_only,
         sum(bit_count(b.correct & a.answered & ~a.correct)) as n_b_only,
         sum(bit_count(a.answered & b.answered & ~(a.correct | b.correct))) as n_neither
-    from pairs
-    inner join subjects as a on pairs.group_a = a.group_id
-    inner join subjects as b on pairs.group_b = b.group_id and a.subject = b.subject
+    from subjects as a
+    inner join subjects as b
+        on
+            a.subject = b.subject and a.prompt = b.prompt and a.{{ shared }} = b.{{ shared }}
+            and a.{{ compared }} < b.{{ compared }}
     group by all
+    {%- endfor %}
 
 ),
 

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
-from multiprocessing import get_context
 from pathlib import Path
 
 from longtail.errors import SourceError
 from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.wiki import END, Article, Part, read_part
+from longtail.models.workers import map_in_processes
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.processes import end_with_parent
-from longtail.threads import map_in_order, thread_count
 
 _LOG = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20  # at least: a part ends with a page
@@ -61,23 +56,9 @@ def _read(file: DumpFile) -> Iterator[Part]:
     try:
         with closing(_parts(file)) as parts:
             head = next(parts)
-            yield from _in_order(partial(read_part, head), parts)
+            yield from map_in_processes(partial(read_part, head), parts, str(file.path))
     except ValueError as error:
         raise SourceError(f"{file.path}: is no XML dump of a wiki ({error})") from None
-    except BrokenProcessPool:
-        raise SourceError(
-            f"{file.path}: a process that reads it was killed; is there enough memory?"
-        ) from None
-
-
-def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
-    """`read` of each part; processes read ahead, unless there is one thread or one part."""
-    some = list(islice(parts, 2))
-    rest = chain(some, parts)
-    if len(some) < 2 or thread_count() == 1:
-        return map(read, rest)
-    pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
-    return map_in_order(read, rest, thread_count(), pool)
 
 
 def _parts(file: DumpFile) -> Generator[bytes, None, None]:
