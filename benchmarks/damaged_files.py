@@ -190,10 +190,7 @@ def in_child(work: Callable[[], str]) -> str:
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
-        for remembered in (
-            checksums._checksum,
-            lake_files._check,
-        ):  # a run remembers no file of another run
+        for remembered in (checksums._checksum, lake_files._check):  # a run remembers no file of another run
             remembered.cache_clear()
         os.write(write, work().encode())
         os._exit(0)

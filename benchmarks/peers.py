@@ -74,10 +74,7 @@ class Transformers:
         inputs = self.tokenizer(prompts, return_tensors="pt", padding=True).to(self._device)
         with torch.inference_mode():
             output = self.model.generate(
-                **inputs,
-                max_new_tokens=NEW_TOKENS,
-                do_sample=False,
-                pad_token_id=self.tokenizer.pad_token_id,
+                **inputs, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=self.tokenizer.pad_token_id
             )
         texts = self.tokenizer.batch_decode(
             output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True

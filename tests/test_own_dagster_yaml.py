@@ -51,10 +51,7 @@ class Home:
 @pytest.fixture
 def home(postgres: Postgres, tmp_path: Path) -> Home:
     (tmp_path / "mine.yaml").write_text(SETTINGS)
-    more = {
-        "LONGTAIL_DAGSTER_YAML": str(tmp_path / "mine.yaml"),
-        "HISTORY": postgres.url,
-    }
+    more = {"LONGTAIL_DAGSTER_YAML": str(tmp_path / "mine.yaml"), "HISTORY": postgres.url}
     study = small_study(tmp_path, "fake:digest", facts=8)
     put_parsed(tmp_path / "home", study)
     return Home(tmp_path, study, more)

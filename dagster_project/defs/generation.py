@@ -160,12 +160,7 @@ quip_scores = lake_asset(
     of_each(score_generations),
     "numba",
     group_name="grounding",
-    deps=[
-        portrait,
-        generated_passages,
-        grounded_generations,
-        _all_partitions(answers),
-    ],
+    deps=[portrait, generated_passages, grounded_generations, _all_partitions(answers)],
     partitions_def=models_of("quip_scores"),
 )
 

@@ -30,10 +30,7 @@ _POPULARITY = chosen_study().popularity
 _FOLLOWS_THE_NEWEST = _POPULARITY.measure == "page_views" and _POPULARITY.last_month is None
 
 triples = lake_asset(
-    "triples",
-    lambda *of: [ingest_triples(*of), *import_triples(*of)],
-    "wikidata",
-    group_name="ingest",
+    "triples", lambda *of: [ingest_triples(*of), *import_triples(*of)], "wikidata", group_name="ingest"
 )
 entities = lake_asset(
     "entities",

@@ -126,9 +126,7 @@ class Entailments:
     def __init__(self, cache: Path, nli: Nli, log: logging.Logger) -> None:
         model = model_of(nli)
         self._loader = Loader(
-            "nli",
-            partial(open_classifier, model),
-            lambda _: {"weights": find_weights(model).revision},
+            "nli", partial(open_classifier, model), lambda _: {"weights": find_weights(model).revision}
         )
         self._weights = self._loader.describe(None)
         code = code_version(Classifier.__module__)

@@ -15,14 +15,7 @@ from longtail.imports.datasets import file_slice, find_file, format_of, read_que
 from longtail.imports.format import AnswerFormat
 from longtail.imports.records import MOST_ASIDE, file_hashes, first_reason
 from longtail.imports.results import ImportedAnswer, Questions, questions_by_dataset
-from longtail.imports.table_rows import (
-    OptionalValues,
-    RefusedError,
-    Row,
-    Rows,
-    is_missing,
-    read_table,
-)
+from longtail.imports.table_rows import OptionalValues, RefusedError, Row, Rows, is_missing, read_table
 from longtail.parsing.line_files import RejectedRows
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow

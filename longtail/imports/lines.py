@@ -135,13 +135,7 @@ class Cells:
     that, in a format without such a key.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        lines: Iterator[str],
-        delimiter: str,
-        quoting: str | None = None,
-    ) -> None:
+    def __init__(self, path: Path, lines: Iterator[str], delimiter: str, quoting: str | None = None) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
         self._path, self._lines, self._delimiter = path, lines, delimiter
         self._quoting, self._marked = quoting, f'{delimiter}"'

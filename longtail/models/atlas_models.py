@@ -164,8 +164,7 @@ def _write(
 def main() -> None:
     """The command. Ends with a line on standard error where nothing could be written."""
     parser = argparse.ArgumentParser(
-        prog="python -m longtail.models.atlas_models",
-        description=(__doc__ or "").splitlines()[0],
+        prog="python -m longtail.models.atlas_models", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("checkpoint", type=Path, help=f"{FILE}, or the folder that holds it")
     parser.add_argument("folder", type=Path, help=f"a new folder, for {READER} and {RETRIEVER}")

@@ -366,10 +366,7 @@ def _in_tasks(function: Callable[[Item], Result], items: Iterable[Item], name: s
     try:
         n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
         yield from map_in_order(
-            partial(_checked, folder_version("longtail"), function),
-            items,
-            n_cores,
-            lambda _: _Tasks(ray),
+            partial(_run_task, folder_version("longtail"), function), items, n_cores, lambda _: _Tasks(ray)
         )
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
@@ -382,7 +379,7 @@ def _code_version() -> str:
     return folder_version("longtail")
 
 
-def _checked(code: str, function: Callable[[Item], Result], item: Item) -> Result:
+def _run_task(code: str, function: Callable[[Item], Result], item: Item) -> Result:
     """Errors: `BackendError` where the worker has other code."""
     if _code_version() != code:
         raise BackendError(

@@ -40,15 +40,7 @@ from longtail.imports.format import ImportedDataset, ImportedPattern
 from longtail.imports.records import file_hashes, read_lines
 from longtail.relations import cloze
 from longtail.relations.cloze import article_before_object, prefix_of
-from longtail.relations.relation import (
-    SOURCE_SET,
-    SUBJECT,
-    Relation,
-    by_name,
-    content_of,
-    fill,
-    relation_set,
-)
+from longtail.relations.relation import SOURCE_SET, SUBJECT, Relation, by_name, content_of, fill, relation_set
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset

@@ -187,13 +187,7 @@ def _of_text(place: Path, match: str, lake: Lake, log: logging.Logger) -> Outcom
     hashes = [digest for _, digest in file_hashes(files)]
     suffixes = [file.name.partition(".")[2] for file in files]  # what a file is called decides how it is read
     stamp = fingerprint(
-        FREQUENCIES,
-        ALIAS_FREQUENCY,
-        match,
-        hashes,
-        suffixes,
-        content_hash(subjects),
-        code_version(__name__),
+        FREQUENCIES, ALIAS_FREQUENCY, match, hashes, suffixes, content_hash(subjects), code_version(__name__)
     )
     return lake.materialise(FREQUENCIES, stamp, lambda: _count_names(subjects, match, files, log))
 

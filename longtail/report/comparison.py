@@ -16,15 +16,7 @@ import pyarrow.parquet as pq
 from longtail.report.figure import Dimensions, Figure, Section, bounds, columns_of
 from longtail.report.marks import difference_x, names, points, series, single
 from longtail.report.page import render
-from longtail.report.published import (
-    FigureRows,
-    banner,
-    in_order,
-    legible,
-    read_dimensions,
-    select,
-    study,
-)
+from longtail.report.published import FigureRows, banner, in_order, legible, read_dimensions, select, study
 from longtail.report.report import figures_payload
 from longtail.statistics.paired_comparisons import difference_interval, kinds_of_subjects
 from longtail.statistics.resampling import seed_of

@@ -30,13 +30,7 @@ from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError
 from longtail.progress import Progress
 from longtail.retrieval.base import Context, Hit, Query, Retriever
-from longtail.retrieval.passage_vectors import (
-    build_vectors,
-    counts_of,
-    finite_rows,
-    read_rows,
-    read_vectors,
-)
+from longtail.retrieval.passage_vectors import build_vectors, counts_of, finite_rows, read_rows, read_vectors
 from longtail.storage.files import remove, whole
 from longtail.threads import thread_count
 

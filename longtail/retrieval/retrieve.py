@@ -18,16 +18,7 @@ from longtail.generation.prompts.build import read_wordings
 from longtail.methods import CONDITION
 from longtail.relations.cloze import search_text
 from longtail.relations.relation import by_name, content_of
-from longtail.retrieval.base import (
-    Context,
-    Hit,
-    Query,
-    QueryKey,
-    Results,
-    Retriever,
-    Written,
-    load_retriever,
-)
+from longtail.retrieval.base import Context, Hit, Query, QueryKey, Results, Retriever, Written, load_retriever
 from longtail.retrieval.dense import Dense
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.stored_passages import open_passages

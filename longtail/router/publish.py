@@ -35,11 +35,7 @@ from longtail.router.decisions import (
 )
 from longtail.router.service import NAMES
 from longtail.study.study import Study
-from longtail.warehouse.publication import (
-    open_publication,
-    publication_of,
-    publish_folder,
-)
+from longtail.warehouse.publication import open_publication, publication_of, publish_folder
 
 _SIGNALS = """
 select

@@ -26,20 +26,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.statistics.adaptive_gains import (
-    LEAST_DEPARTING,
-    deciding_and_variance,
-    is_settled,
-)
+from longtail.statistics.adaptive_gains import LEAST_DEPARTING, deciding_and_variance, is_settled
 from longtail.statistics.prediction_fit import PREDICTORS
-from longtail.statistics.resampling import (
-    ROUNDING,
-    draws,
-    interval,
-    reason_against,
-    seed_of,
-    sign_flip_p,
-)
+from longtail.statistics.resampling import ROUNDING, draws, interval, reason_against, seed_of, sign_flip_p
 from longtail.statistics.results import compute_parts, digest
 from longtail.statistics.signal_policies import (
     ALIKE,

@@ -23,14 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from longtail.scoring.intervals import design_effect
-from longtail.statistics.signal_quality import (
-    COMBINED,
-    DECIMALS,
-    LEAST_ANSWERS,
-    Answers,
-    Values,
-    signals_of,
-)
+from longtail.statistics.signal_quality import COMBINED, DECIMALS, LEAST_ANSWERS, Answers, Values, signals_of
 
 N_STEPS = 20
 DELTA = 0.1

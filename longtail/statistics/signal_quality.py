@@ -22,13 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.statistics.resampling import (
-    Values,
-    draws,
-    interval,
-    reason_against,
-    seed_of,
-)
+from longtail.statistics.resampling import Values, draws, interval, reason_against, seed_of
 from longtail.statistics.results import compute_parts, digest
 
 DECIMALS = 9

@@ -155,11 +155,7 @@ class _Part:
         """Headers: no compression, since ranges would then refer to other bytes; only the missing range."""
         if not (self.size and self.validator):
             return {"Accept-Encoding": "identity"}
-        return {
-            "Accept-Encoding": "identity",
-            "Range": f"bytes={self.size}-",
-            "If-Range": self.validator,
-        }
+        return {"Accept-Encoding": "identity", "Range": f"bytes={self.size}-", "If-Range": self.validator}
 
     def write(self, response: requests.Response) -> None:
         """Write what the server sends. Errors: `requests.RequestException` where it is not what was requested."""

@@ -58,10 +58,7 @@ _LICENCES = {
         "cc-by-sa-4.0",
         "Texts of passages are English Wikipedia's: CC BY-SA 4.0, credit each article.",
     ),
-    ("popqa",): (
-        "mit",
-        "Questions, gold answers and popularity of PopQA: MIT, by Alex Mallen and others.",
-    ),
+    ("popqa",): ("mit", "Questions, gold answers and popularity of PopQA: MIT, by Alex Mallen and others."),
     ("entity_questions",): (
         "mit",
         "Questions and gold answers of EntityQuestions: MIT, by Princeton's NLP group.",

@@ -140,11 +140,7 @@ def _entities_of_dump(dump: DumpFile, services: Services, ids: Sequence[str], lo
                 yield entity, number
 
     table = _entity_table(entities())
-    notes = {
-        "redirected": n_redirected,
-        "terms_put_aside": rejected.n_rows,
-        "dump_lines": dump.n_lines,
-    }
+    notes = {"redirected": n_redirected, "terms_put_aside": rejected.n_rows, "dump_lines": dump.n_lines}
     return table, put_aside, notes
 
 

@@ -122,10 +122,7 @@ def _of_dump(
 ) -> MonthViews:
     path = find_page_view_dump(study.source, study.home, services, month, log)
     read = read_page_views(path, titles, log)
-    notes = {
-        "dump_lines": read.n_lines,
-        **read.rejected.notes(),
-    }
+    notes = {"dump_lines": read.n_lines, **read.rejected.notes()}
     return MonthViews("dump", _add(articles, read.views), read.rejected.list_rows(), notes)
 
 

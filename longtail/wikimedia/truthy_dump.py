@@ -199,11 +199,7 @@ _ARTICLE = "https://en.wikipedia.org/wiki/"
 _LANGUAGES = ("en", "mul")
 
 
-_TERMS = {
-    LABEL: "labels",
-    ALIAS: "aliases",
-    DESCRIPTION: "descriptions",
-}
+_TERMS = {LABEL: "labels", ALIAS: "aliases", DESCRIPTION: "descriptions"}
 _KINDS = tuple((section, language) for section in _TERMS.values() for language in _LANGUAGES)
 """The roles of a text for its entity; their places are stored, as are the following ones."""
 _IS_ARTICLE, _IS_SITELINKS, _IS_DATA = range(len(_KINDS), len(_KINDS) + 3)

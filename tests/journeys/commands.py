@@ -39,13 +39,7 @@ def environment(home: Path, study: Path | None = None, **more: str) -> dict[str,
     chosen = {"LONGTAIL_STUDY": str(study)} if study else {}
     own = ("LONGTAIL_STUDY", "DAGSTER_", "HF_HOME", "XDG_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(own)}
-    return {
-        **kept,
-        "LONGTAIL_HOME": str(home),
-        "PYTHONPATH": str(PROJECT),
-        **chosen,
-        **more,
-    }
+    return {**kept, "LONGTAIL_HOME": str(home), "PYTHONPATH": str(PROJECT), **chosen, **more}
 
 
 def command(name: str, *arguments: str) -> list[str]:

@@ -96,9 +96,7 @@ def test_samples_certainty_costs_and_exact_prompts_are_published(small: Small) -
     assert exact[0] == exact[1] > 3 * QUESTIONS
 
 
-def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(
-    small: Small,
-) -> None:
+def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(small: Small) -> None:
     with small.published() as warehouse:
         accuracy = dict(
             warehouse.sql("select method, accuracy from marts.fct_accuracy where relation = 'all'").fetchall()
@@ -274,10 +272,7 @@ def _answers(path: Path) -> list[dict[str, Any]]:
 
 def _change_a_text(path: Path) -> None:
     """Flip one bit of an answer. The partition is written without compression first, so that its texts are legible."""
-    stamp, rows = (
-        stamp_of(path),
-        pq.read_table(path, partitioning=None).replace_schema_metadata(None),
-    )
+    stamp, rows = (stamp_of(path), pq.read_table(path, partitioning=None).replace_schema_metadata(None))
     with pq.ParquetWriter(path, rows.schema, compression="none") as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(metadata_of(stamp))

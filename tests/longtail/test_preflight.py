@@ -44,13 +44,7 @@ SERVED = Service("http://127.0.0.1:1/v1", api_key_env="SERVICE_KEY")
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """A study that needs nothing; no variable that the tests name is set."""
-    for name in (
-        "LONGTAIL_CONTACT",
-        "FACTS_NT",
-        "SERVICE_KEY",
-        "TABLE",
-        "TAGME_TOKEN",
-    ):
+    for name in ("LONGTAIL_CONTACT", "FACTS_NT", "SERVICE_KEY", "TABLE", "TAGME_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # no test asks the hub
     return Study(

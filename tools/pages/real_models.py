@@ -509,7 +509,7 @@ def _relations(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
             "It is below zero over all answers, and not within relations, for"
             f" {', '.join(f'{_NAMES[row[0]]} (`{row[1]}`)' for row in turned)}."
             if turned
-            else "The sign is turned for no model.",
+            else "The sign is turned for no model."
         ),
         "",
     )
@@ -715,11 +715,7 @@ def picture(published: Path) -> bytes:
     with open_publication(published) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
-        titles = (
-            "Accuracy against monthly page views, questions of PopQA",
-            ALL_AUROCS.title,
-            GAIN.title,
-        )
+        titles = ("Accuracy against monthly page views, questions of PopQA", ALL_AUROCS.title, GAIN.title)
         for figure, width, title in zip((ACROSS, ALL_AUROCS, GAIN), (1060, 520, 520), titles, strict=True):
             rows = [
                 {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}

@@ -17,14 +17,7 @@ from pathlib import Path
 from longtail.processes import end_with_parent
 from longtail.storage.checksums import RECORD, file_checksum
 from longtail.storage.home import longtail_home
-from longtail.study.model_files import (
-    ENCODER_DECODER,
-    FUSION,
-    INSTRUCTION_TUNED,
-    NAMES,
-    SIZES,
-    WEIGHTS,
-)
+from longtail.study.model_files import ENCODER_DECODER, FUSION, INSTRUCTION_TUNED, NAMES, SIZES, WEIGHTS
 
 _STARTS = {FUSION: ENCODER_DECODER, INSTRUCTION_TUNED: SIZES[0]}
 """The models that are other models trained further."""

@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
 from longtail.study.model_files import ENCODER_DECODER, SIZES
-from tools.reference_models.evaluate import (
-    Question,
-    Reader,
-    demonstrations,
-    load_questions,
-    prompt,
-)
+from tools.reference_models.evaluate import Question, Reader, demonstrations, load_questions, prompt
 
 SEEDS = (0, 1, 2)
 SPLITS_PER_SEED = 20

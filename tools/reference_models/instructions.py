@@ -27,16 +27,7 @@ from tools.reference_models.loop import (
     run_phase,
     save,
 )
-from tools.reference_models.samples import (
-    ANSWER,
-    DOCUMENT,
-    QUESTION,
-    SEPARATOR,
-    Item,
-    Row,
-    Sampler,
-    items,
-)
+from tools.reference_models.samples import ANSWER, DOCUMENT, QUESTION, SEPARATOR, Item, Row, Sampler, items
 from tools.reference_models.tokenizer import load_tokenizer
 
 HELD_OUT_PROMPTS = {GROUNDING: "attributed_to_wikipedia", ANTI_GROUNDING: "information_from_reddit"}

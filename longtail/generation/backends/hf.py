@@ -18,15 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import (
-    Decoding,
-    Failure,
-    Generation,
-    Identity,
-    Scored,
-    Secret,
-    Usage,
-)
+from longtail.generation.backends.base import Decoding, Failure, Generation, Identity, Scored, Secret, Usage
 from longtail.generation.backends.local.attention import IMPLEMENTATION
 from longtail.generation.backends.local.batches import (
     DeviceBatches,
@@ -55,11 +47,7 @@ from longtail.generation.backends.local.encoder_decoder import (
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, load_model
 from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.generation.backends.local.rules import Rules, read_settings
-from longtail.generation.backends.local.scoring import (
-    CandidateTokens,
-    score_continuations,
-    tree_size,
-)
+from longtail.generation.backends.local.scoring import CandidateTokens, score_continuations, tree_size
 from longtail.models.limits import shared_lengths
 from longtail.models.weights import check_folder, find_weights
 from longtail.progress import Progress

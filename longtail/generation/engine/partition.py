@@ -73,12 +73,7 @@ def generate(
     return lake.materialise(task.table, stamp, compute, scope.name, lock)
 
 
-def generate_shard(
-    task: Task,
-    scope: Scope,
-    shard: Shard,
-    session: ModelSession,
-) -> tuple[int, int]:
+def generate_shard(task: Task, scope: Scope, shard: Shard, session: ModelSession) -> tuple[int, int]:
     """Compute one shard's batches of a partition, into the row cache alone: how many results it has now, and of how many.
 
     `generate` makes the partition, once the row cache has the results of all shards. Errors: as `generate`.

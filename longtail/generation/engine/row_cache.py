@@ -28,13 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import LakeError
-from longtail.generation.backends.base import (
-    CandidateScore,
-    Generation,
-    Identity,
-    Result,
-    Scored,
-)
+from longtail.generation.backends.base import CandidateScore, Generation, Identity, Result, Scored
 from longtail.generation.engine.task import Request, describe_decoding
 from longtail.scoring.model_answer import Confidence
 from longtail.storage.postgres import PostgresSchema

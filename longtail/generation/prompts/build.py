@@ -210,10 +210,7 @@ def records(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def build_prompt(
-    question: Question,
-    template: str,
-    shown: Sequence[Question] = (),
-    passages: Passages | None = None,
+    question: Question, template: str, shown: Sequence[Question] = (), passages: Passages | None = None
 ) -> str:
     """The prompt for a question after the demonstrations `shown`. A question without a passage appears alone."""
     blocks = []

@@ -49,10 +49,7 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
 
 
 def import_generations(
-    scope: Scope,
-    run_id: str,
-    score: Callable[[Row, Sequence[str]], Row],
-    decisive: Sequence[Any],
+    scope: Scope, run_id: str, score: Callable[[Row, Sequence[str]], Row], decisive: Sequence[Any]
 ) -> Outcome:
     """Partition `model` of grounded_generations: the imported rows under grounding prompts. `score` makes the columns
     that a row's text and its question's gold answers decide, which depend on `decisive`. No row is a declined one."""

@@ -18,12 +18,7 @@ import pyarrow.compute as pc
 from longtail.generation.backends.base import entry
 from longtail.generation.engine.row_cache import DATABASE
 from longtail.generation.engine.task import Task
-from longtail.generation.tasks.answers import (
-    Answers,
-    GeneratedPassages,
-    ParaphraseAnswers,
-    SampledAnswers,
-)
+from longtail.generation.tasks.answers import Answers, GeneratedPassages, ParaphraseAnswers, SampledAnswers
 from longtail.generation.tasks.candidate_answers import CandidateAnswers
 from longtail.generation.tasks.grounded import GroundedAnswers, GroundedGenerations
 from longtail.needs import Need, check_package

@@ -69,10 +69,7 @@ def lines(display: Display) -> list[str]:
 
 def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: Display, clock: Clock) -> None:
     log.begin(2)
-    with (
-        Progress(LOG, "partitions", 2, clock=clock),
-        Progress(LOG, "rows", 100, 100, clock) as rows,
-    ):
+    with Progress(LOG, "partitions", 2, clock=clock), Progress(LOG, "rows", 100, 100, clock) as rows:
         for _ in range(60):
             clock.now += 1
             rows.add(1)

@@ -64,11 +64,7 @@ def hand_study(folder: Path, *prompts: Prompt, seed: int = 0) -> Study:
 
 def fill(lake: Lake, generated: Iterable[tuple[str, str, str]] = ()) -> None:
     """All inputs of prompts; `generated` are (dataset, question_id, text) of the model's own background texts."""
-    lake.write(
-        "questions",
-        [question_row(*place) for place in _places()],
-        fingerprint="f",
-    )
+    lake.write("questions", [question_row(*place) for place in _places()], fingerprint="f")
     lake.write("paraphrases", [row for place in _places() for row in _paraphrases(*place)], fingerprint="f")
     for table in ("passages", "cited_passages"):
         lake.write(table, [_passage(*item) for item in PASSAGES.items()], fingerprint="f")

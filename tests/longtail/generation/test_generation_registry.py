@@ -18,14 +18,7 @@ from longtail.generation.backends.base import Scored, entry, load_backend
 from longtail.generation.tasks.registry import tell_accuracy
 from longtail.preflight import misses
 from longtail.storage.lake import Lake, Outcome
-from longtail.study.backends import (
-    BACKENDS,
-    CAPABILITIES,
-    GENERATE,
-    LOCAL_KEYS,
-    STREAM,
-    Backend,
-)
+from longtail.study.backends import BACKENDS, CAPABILITIES, GENERATE, LOCAL_KEYS, STREAM, Backend
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.generation.backends.base import Decoding, Identity
-from longtail.generation.engine.job import (
-    Distinct,
-    batches,
-    common_bytes,
-    distinct_works,
-    signature,
-)
+from longtail.generation.engine.job import Distinct, batches, common_bytes, distinct_works, signature
 from longtail.generation.engine.task import ModelInput, Request
 
 PROMPTS = st.lists(

@@ -126,8 +126,7 @@ def test_a_reader_reads_twenty_passages_or_as_many_as_are_retrieved(tmp_path: Pa
     assert declared(tmp_path, **fused, passages=3).models[0].passages == 3
     assert declared(tmp_path).models[0].passages == 0
     with pytest.raises(
-        StudyError,
-        match=r"models\[0\]\.passages: the study retrieves 7 for a question, not 8; raise top_k",
+        StudyError, match=r"models\[0\]\.passages: the study retrieves 7 for a question, not 8; raise top_k"
     ):
         declared(tmp_path, **fused, passages=8)
     with pytest.raises(StudyError, match=r"models\[0\]\.passages: must be a whole number of 1"):

@@ -70,9 +70,7 @@ def test_any_text_and_any_scores_come_back(tmp_path_factory: pytest.TempPathFact
         assert cache.find([*rows, key(-1)]) == rows
 
 
-def test_what_a_service_says_comes_back_and_only_what_it_says_is_kept(
-    tmp_path: Path,
-) -> None:
+def test_what_a_service_says_comes_back_and_only_what_it_says_is_kept(tmp_path: Path) -> None:
     said = {
         "reasoning_tokens": 2, "reasoning_usd": 0.5, "served_model": "m", "finish_reason": "length", "refusal": "No.",
         "reasoning": "hm \ud800", "has_text": False,

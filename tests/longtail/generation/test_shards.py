@@ -70,10 +70,7 @@ def test_any_spread_of_shards_ends_like_one_process(
         for number, fail_on_call in calls:
             if number <= count and number not in asked:
                 asked.add(number)  # each shard on one machine, killed or not
-                with (
-                    machine(folder / str(at), fail_on_call) as study,
-                    contextlib.suppress(BackendError),
-                ):
+                with machine(folder / str(at), fail_on_call) as study, contextlib.suppress(BackendError):
                     compute(study, Shard(number, count))
     with machine(folder / "0") as study:
         for at in range(1, len(machines)):

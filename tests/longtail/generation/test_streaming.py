@@ -133,10 +133,7 @@ def test_a_refused_row_is_put_aside_and_not_billed(study: Study, ledger: Path) -
     ],
 )
 def test_a_backend_that_does_not_answer_each_request_once_is_named(
-    study: Study,
-    monkeypatch: pytest.MonkeyPatch,
-    spoil: Callable[[list[Any]], list[Any]],
-    message: str,
+    study: Study, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[list[Any]], list[Any]], message: str
 ) -> None:
     stream = FakeBackend.stream
     monkeypatch.setattr(FakeBackend, "stream", lambda *asked, **more: iter(spoil([*stream(*asked, **more)])))

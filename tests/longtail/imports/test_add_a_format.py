@@ -52,11 +52,7 @@ class ToyKeys(Part):
     sign: Text = "!"
 
 
-FORMAT = QuestionFormat(
-    read=_read,
-    names_entities=True,
-    keys=ToyKeys,
-)
+FORMAT = QuestionFormat(read=_read, names_entities=True, keys=ToyKeys)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_every_question_is_kept_and_linked_where_it_names_exactly_one_entity(tmp
         "P40-1": ("Ash's", "Q3"),
     }
     assert {row.row_key: row.reason for row in found.rejected} == {
-        "P19.test.json row 6": "column answers: at least one answer was expected",
+        "P19.test.json row 6": "column answers: at least one answer was expected"
     }
     assert (found.notes["linked_share"], found.notes["put_aside"]) == (0.4286, 1)
     assert found.linking["place of birth"] == LinkingCounts(6, 2, 2, 1, 1)
@@ -108,10 +108,7 @@ def test_split_and_relations_choose_files(tmp_path: Path) -> None:
     only = read_entity_questions(tmp_path, "test", ["place of death"], ENTITIES)
     assert set(only.questions) == {"P20-1"}
     folder = tmp_path / "dataset" / "test"
-    assert set(read_entity_questions(folder, "test", NAMES, ENTITIES).questions) == {
-        "P19-1",
-        "P20-1",
-    }
+    assert set(read_entity_questions(folder, "test", NAMES, ENTITIES).questions) == {"P19-1", "P20-1"}
 
 
 def test_a_property_without_a_template_is_put_aside_question_by_question(tmp_path: Path) -> None:

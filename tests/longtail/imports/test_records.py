@@ -31,10 +31,7 @@ def written(path: Path, content: bytes | str) -> Path:
 
 
 def rows(
-    path: Path,
-    required: Sequence[str] = ("a", "b"),
-    delimiter: str = ",",
-    quoting: str | None = None,
+    path: Path, required: Sequence[str] = ("a", "b"), delimiter: str = ",", quoting: str | None = None
 ) -> tuple[list[dict[str, str]], RejectedRows]:
     rejected = RejectedRows(path.name)
     found = read_delimited(path, delimiter, required, rejected, quoting=quoting)

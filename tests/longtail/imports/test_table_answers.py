@@ -142,11 +142,7 @@ def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "keys", "words"),
     [
-        (
-            "id,answer\n1,a\n",
-            {},
-            "no column has a usual name of prediction; name it in the study",
-        ),
+        ("id,answer\n1,a\n", {}, "no column has a usual name of prediction; name it in the study"),
         ("prediction\na\n", {}, "has neither ids nor questions, so that its rows cannot be joined"),
         (SEVERAL, {}, "holds several models: m, n; choose one by key model of results"),
         (SEVERAL, {"model": "x"}, "has no model 'x'; there are: m, n"),
@@ -161,10 +157,7 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"id": "9"}, "column id: no question of the dataset has the id 9"),
-    ],
+    ("row", "reason"), [({"id": "9"}, "column id: no question of the dataset has the id 9")]
 )
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
     good = {"id": "1", "prediction": "a", "method": "bm25", "is_correct": 1, "new_tokens": 1, "latency_ms": 1}
@@ -226,9 +219,7 @@ def test_more_than_a_tenth_that_cannot_be_read_stops_the_run_and_says_what_helps
     FORMAT.check(written(path, [*rows, {**rows[5], "id": 1}]), results("table"))
 
 
-def test_before_a_run_the_beginning_of_a_file_decides(
-    tmp_path: Path,
-) -> None:
+def test_before_a_run_the_beginning_of_a_file_decides(tmp_path: Path) -> None:
     rows = [{"id": i, "prediction": "a", "latency_ms": 1 if i < 300 else "1 s"} for i in range(600)]
     path = written(tmp_path / "f.jsonl", rows)
     FORMAT.check(path, results("table"))
@@ -343,12 +334,7 @@ def test_log_probabilities_of_the_whole_answer_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "n_tokens", "is_told"),
-    [
-        ("Rock", 4, False),
-        ("Rock", 5, True),
-        ("Rock\nthought\nRock", 4, True),
-        ("рок", 9, True),
-    ],
+    [("Rock", 4, False), ("Rock", 5, True), ("Rock\nthought\nRock", 4, True), ("рок", 9, True)],
 )
 def test_answers_that_go_on_after_their_first_line_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, n_tokens: int, is_told: bool

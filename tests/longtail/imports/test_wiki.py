@@ -120,9 +120,7 @@ def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> 
         + page("Whole", "Emoji 👩‍🚀, a NUL \0\x01 and {{an {{open}} template")
         + END
     )
-    assert [(one.row, one.text) for one in found] == [
-        (5, "Emoji 👩‍🚀, a NUL  and {{an  template"),
-    ]
+    assert [(one.row, one.text) for one in found] == [(5, "Emoji 👩‍🚀, a NUL  and {{an  template")]
     assert [(row.row_key, row.reason) for row in rejected.rows] == [
         ("dump.xml row 1", "page 'Empty': text: is empty"),
         ("dump.xml row 2", "page 'No revision': text: is empty"),
@@ -197,8 +195,7 @@ PAGES = [page(f"Title {number}", f"Article {number}.") for number in range(3)]
 def test_a_dump_that_breaks_off_is_refused(read, cut: str) -> None:
     size = len(cut.encode())
     with pytest.raises(
-        SourceError,
-        match=rf"dump\.xml: breaks off at byte {size} of {size}, .*fetch it again",
+        SourceError, match=rf"dump\.xml: breaks off at byte {size} of {size}, .*fetch it again"
     ):
         read(cut)
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtail.relations.cloze import (
-    article_before_object,
-    fill_subject,
-    prefix_of,
-    put_sentinel,
-    search_text,
-)
+from longtail.relations.cloze import article_before_object, fill_subject, prefix_of, put_sentinel, search_text
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,7 @@ import pytest
 from longtail.report.figure import Dimensions, colours, columns_of, fit, present, resolve, spread
 from longtail.report.figures import FIGURES
 from longtail.report.page import columnar, embedded, render
-from longtail.report.published import (
-    FigureRows,
-    in_order,
-    list_tables,
-    read_dimensions,
-    read_figure,
-)
+from longtail.report.published import FigureRows, in_order, list_tables, read_dimensions, read_figure
 from longtail.report.report import first_shown, picture, specification, write_report
 from longtail.warehouse.publication import open_publication
 from tests.longtail.report.generated_marts import World, contracts, write_marts

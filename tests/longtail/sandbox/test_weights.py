@@ -21,11 +21,7 @@ from longtail.study.model_files import (
 from tools.reference_models.__main__ import ship
 from tools.reference_models.evaluate import Question, Reader, load_questions, prompt
 from tools.reference_models.forms import BACKGROUND
-from tools.reference_models.instructions import (
-    HELD_OUT_PROMPTS,
-    NEW_TOKENS,
-    grams_of,
-)
+from tools.reference_models.instructions import HELD_OUT_PROMPTS, NEW_TOKENS, grams_of
 from tools.reference_models.samples import items
 from tools.reference_models.tokenizer import TOKENIZER_FILE
 

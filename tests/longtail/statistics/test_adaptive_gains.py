@@ -141,11 +141,7 @@ def test_where_one_method_is_always_better_there_is_no_interval_but_a_reason() -
 
 @pytest.mark.parametrize(
     ("n_gained", "share", "undefined"),
-    [
-        (20, 0.05, None),
-        (19, 0.05, "fewer than 20 subjects decide it"),
-        (20, 0.049, "alike"),
-    ],
+    [(20, 0.05, None), (19, 0.05, "fewer than 20 subjects decide it"), (20, 0.049, "alike")],
 )
 def test_the_least_that_has_a_standard_error(n_gained: int, share: float, undefined: str | None) -> None:
     gains = np.random.default_rng(0).normal(0, 1, (50, 1)) + np.zeros(2)

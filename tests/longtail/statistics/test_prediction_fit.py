@@ -30,14 +30,7 @@ from longtail.statistics.prediction_fit import (
     score,
     standardise,
 )
-from longtail.statistics.prediction_tables import (
-    base_of,
-    by_subject,
-    code,
-    coefficients,
-    likelihood,
-    terms,
-)
+from longtail.statistics.prediction_tables import base_of, by_subject, code, coefficients, likelihood, terms
 from tests.longtail.statistics.predicted_questions import frame, random_questions, single
 
 FORMULAS = {

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.sandbox.world import World
-from longtail.wikimedia.wikibase import (
-    DIRECT,
-    Slice,
-    fetch_sitelinks,
-    fetch_statements,
-    item_id,
-    sort_ids,
-)
+from longtail.wikimedia.wikibase import DIRECT, Slice, fetch_sitelinks, fetch_statements, item_id, sort_ids
 from tests import faults
 from tests.faults import FaultyServer
 

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.study.backends import (
-    GENERATE,
-    LOCAL_KEYS,
-    MEASURE,
-    PASSAGES,
-    SAMPLE,
-    SCORE,
-    Backend,
-)
+from longtail.study.backends import GENERATE, LOCAL_KEYS, MEASURE, PASSAGES, SAMPLE, SCORE, Backend
 
 BACKEND = Backend(
     "longtail.generation.backends.hf:FusionInDecoder",

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.study.backends import (
-    DTYPES,
-    GENERATE,
-    QUANTISATIONS,
-    SAMPLE,
-    STREAM,
-    UNKNOWN,
-    Backend,
-)
+from longtail.study.backends import DTYPES, GENERATE, QUANTISATIONS, SAMPLE, STREAM, UNKNOWN, Backend
 
 BACKEND = Backend(
     "longtail.generation.backends.openai:OpenAIBackend",

@@ -190,7 +190,4 @@ def _in_eights(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(x, (0, missing)) if missing else x
 
 
-_KERNELS: dict[str, tuple[Any, ...]] = {
-    "cpu": (_cpu_flash,),
-    "cuda": (_cuda_flash, _cuda_efficient),
-}
+_KERNELS: dict[str, tuple[Any, ...]] = {"cpu": (_cpu_flash,), "cuda": (_cuda_flash, _cuda_efficient)}

@@ -16,13 +16,7 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import (
-    CandidateScore,
-    Decoding,
-    Failure,
-    Generation,
-    Scored,
-)
+from longtail.generation.backends.base import CandidateScore, Decoding, Failure, Generation, Scored
 from longtail.generation.backends.local.decoding import (
     Stepper,
     Steppers,

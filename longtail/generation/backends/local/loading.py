@@ -24,14 +24,7 @@ from longtail.models.limits import (
     is_out_of_memory,
 )
 from longtail.models.model_files import ModelFiles
-from longtail.models.placement import (
-    Lease,
-    check_spread,
-    find_device,
-    lease_device,
-    placement,
-    use_fastest,
-)
+from longtail.models.placement import Lease, check_spread, find_device, lease_device, placement, use_fastest
 from longtail.models.weights import find_weights, has_tokenizer
 from longtail.study.models import Model
 

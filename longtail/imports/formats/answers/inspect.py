@@ -230,9 +230,4 @@ class LogKeys(Part):
     """read the log of a cancelled, failed or running evaluation"""
 
 
-FORMAT = AnswerFormat(
-    read=read_log,
-    files=_files,
-    package=PACKAGE,
-    keys=LogKeys,
-)
+FORMAT = AnswerFormat(read=read_log, files=_files, package=PACKAGE, keys=LogKeys)

@@ -253,9 +253,4 @@ class BatchKeys(Part):
     """chooses, from 0, where a request has several texts"""
 
 
-FORMAT = AnswerFormat(
-    read=read_batch,
-    files=_files,
-    check=_check,
-    keys=BatchKeys,
-)
+FORMAT = AnswerFormat(read=read_batch, files=_files, check=_check, keys=BatchKeys)

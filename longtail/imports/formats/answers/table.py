@@ -36,15 +36,7 @@ from longtail.imports.results import (
     text_of_field,
     verdict,
 )
-from longtail.imports.table_rows import (
-    Declared,
-    OptionalValues,
-    RefusedError,
-    Row,
-    Rows,
-    read_table,
-    text_of,
-)
+from longtail.imports.table_rows import Declared, OptionalValues, RefusedError, Row, Rows, read_table, text_of
 from longtail.methods import memory_method
 from longtail.parsing.line_files import RejectedRows
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
@@ -201,12 +193,7 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
 
 
 def _answer(
-    path: Path,
-    row: Row,
-    declared: Results,
-    question_id: str,
-    said: dict[str, Any],
-    values: OptionalValues,
+    path: Path, row: Row, declared: Results, question_id: str, said: dict[str, Any], values: OptionalValues
 ) -> ImportedAnswer:
     """Errors: `RefusedError`."""
     unread: dict[str, str] = {}
@@ -339,10 +326,4 @@ class TableKeys(Part):
     """lists of tokens' probabilities end with that of the end token, which does not count"""
 
 
-FORMAT = AnswerFormat(
-    read=read_answers,
-    tells_shots=True,
-    joins_by_row=True,
-    check=_check,
-    keys=TableKeys,
-)
+FORMAT = AnswerFormat(read=read_answers, tells_shots=True, joins_by_row=True, check=_check, keys=TableKeys)

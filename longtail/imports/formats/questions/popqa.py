@@ -147,8 +147,4 @@ def _aliases(row: Row, column: str) -> list[str]:
     return aliases
 
 
-FORMAT = QuestionFormat(
-    relation_set="popqa",
-    read=lambda place, *_: read_popqa(place),
-    names_entities=True,
-)
+FORMAT = QuestionFormat(relation_set="popqa", read=lambda place, *_: read_popqa(place), names_entities=True)

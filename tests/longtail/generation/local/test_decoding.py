@@ -84,8 +84,7 @@ def sampled(prompts: list[int], seeds: list[list[int]], n: int = 5) -> list[list
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.lists(st.integers(0, 6), min_size=1, max_size=6),
-    st.lists(st.integers(0, 50), min_size=1, max_size=8),
+    st.lists(st.integers(0, 6), min_size=1, max_size=6), st.lists(st.integers(0, 50), min_size=1, max_size=8)
 )
 def test_a_sample_is_the_same_alone_and_in_any_batch(prompts: list[int], seeds: list[int]) -> None:
     together = sampled(prompts, [seeds] * len(prompts))

@@ -90,9 +90,7 @@ def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel]
     assert all(ids[0] == 3 for ids in own_tokens(steppers, sentinel))
 
 
-def test_a_forced_first_token_is_no_part_of_a_candidate(
-    models: dict[str, LoadedModel],
-) -> None:
+def test_a_forced_first_token_is_no_part_of_a_candidate(models: dict[str, LoadedModel]) -> None:
     steppers = EncoderDecoderSteppers(models["bart_forced"], 4096)
     assert steppers.start == [1]
     assert steppers.targets(["<s>ab"]) == steppers.targets(["ab"])
