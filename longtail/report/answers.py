@@ -9,10 +9,13 @@ loads when it needs them.
 from __future__ import annotations
 
 import base64
+import contextlib
+import gc
 import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,10 @@ import duckdb
 
 from longtail.report.figure import Column
 from longtail.report.page import ANSWERS, encode, render
-from longtail.report.published import select
+from longtail.report.published import select, select_columns
 from longtail.storage.checksums import record_files
 from longtail.storage.files import atomic_file
+from longtail.threads import map_in_order, thread_count
 from longtail.warehouse.publication import record_of
 
 MOST_INSIDE = 40_000
@@ -82,13 +86,29 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
     `head`: what both pages say of the study. Files beside the page have the names of their contents. They are written
     before the page, and those of an earlier page are removed after it.
     """
+    with _no_garbage_collection():
+        return _write_answers(connection, head, target)
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Python's search for rings of objects, of which there are none here: it would go through millions of values again
+    and again, a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any], target: Path) -> Path:
     index = {"questions": _columns(connection, _QUESTIONS), "answers": _columns(connection, _ANSWERS)}
     n_answers = len(index["answers"]["place"])
     folder, inside, beside = target.with_suffix(""), dict[str, str](), set[Path]()
 
-    def add(content: Any) -> str:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        packed = gzip.compress(text.encode(), 6, mtime=0)
+    def keep(packed: bytes) -> str:
         name = hashlib.sha256(packed).hexdigest()[:16]
         if n_answers > MOST_INSIDE:
             beside.add(folder / f"{name}.bin")
@@ -99,11 +119,12 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
         return name
 
     slices = connection.execute(_SLICES, {"n": _READ_AT_ONCE}).fetchall()
-    shards = (shard for bounds in slices for shard in _shards(connection, *bounds))
+    shards = chain.from_iterable(_shards(connection, *bounds) for bounds in slices)
+    packed_shards = map_in_order(_pack_shard, shards, thread_count())  # while others are read
     payload = {
         **head,
-        "index": add(index),
-        "shards": [{"name": add(shard), "n": len(shard["answers"]["raw_text"])} for shard in shards],
+        "index": keep(_pack(index)),
+        "shards": [{"name": keep(packed), "n": n} for packed, n in packed_shards],
         "n_answers": n_answers,
         "longest": LONGEST,
         "scores": [vars(column) for column in _SCORES],
@@ -117,9 +138,18 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
     return target
 
 
+def _pack(content: Any) -> bytes:
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), 6, mtime=0)
+
+
+def _pack_shard(shard: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The shard, and the number of its answers."""
+    return _pack(shard), len(shard["answers"]["raw_text"])
+
+
 def _columns(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    names, _, rows = select(connection, sql)
-    columns = {name: [row[name] for row in rows] for name in names}
+    _, columns = select_columns(connection, sql)
     return {name: encode(values) if name in _WORDS else values for name, values in columns.items()}
 
 
@@ -129,13 +159,13 @@ def _shards(
     """The shards of a slice of questions."""
     bounds = {"dataset": dataset, "first": first, "last": last, "longest": LONGEST}
     passages = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[2]}
-    rows = select(connection, _DETAILS, bounds)[2]
-    for at in range(0, len(rows), _PER_SHARD):
-        yield _shard(rows[at : at + _PER_SHARD], passages)
+    _, columns = select_columns(connection, _DETAILS, bounds)
+    for at in range(0, len(columns["raw_text"]), _PER_SHARD):
+        yield _shard({name: values[at : at + _PER_SHARD] for name, values in columns.items()}, passages)
 
 
 def _shard(
-    rows: Sequence[Mapping[str, Any]], passages_by_id: Mapping[str, Mapping[str, Any]]
+    columns: Mapping[str, Sequence[Any]], passages_by_id: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Texts, passages and answers. Prompts share most of their blocks, so each distinct block stands once."""
     blocks: dict[str, int] = {}
@@ -145,13 +175,14 @@ def _shard(
         return None if text is None else [blocks.setdefault(item, len(blocks)) for item in text.split("\n\n")]
 
     names = ("raw_text_length", "prompt_length", "is_exact", *(column.name for column in _SCORES))
+    texts = zip(columns["prompt_text"], columns["apart"], strict=True)
     answers = {
-        "prompts": [[places(text) for text in (row["prompt_text"], *(row["apart"] or ()))] for row in rows],
-        "raw_text": [places(row["raw_text"]) for row in rows],
+        "prompts": [[places(text) for text in (prompt, *(apart or ()))] for prompt, apart in texts],
+        "raw_text": [places(text) for text in columns["raw_text"]],
         "passages": [
-            [numbers.setdefault(item, len(numbers)) for item in row["passage_ids"] or ()] for row in rows
+            [numbers.setdefault(item, len(numbers)) for item in ids or ()] for ids in columns["passage_ids"]
         ],
-        **{name: [row[name] for row in rows] for name in names},
+        **{name: columns[name] for name in names},
     }
     known = [(name, passages_by_id.get(name, {})) for name in numbers]
     passages = [

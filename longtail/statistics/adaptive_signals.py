@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,6 @@ from longtail.statistics.signal_policies import (
     PER_RELATION,
     POPULARITY,
     PREDICTED,
-    ROWS,
     SCOPES,
     SIGNAL_COSTS,
     SPLITS,
@@ -274,7 +273,6 @@ def _weights(is_test: Values) -> Values:
 RESULTS = SIGNALS, GAINS, RULES, POLICIES = ("signals", "gains", "rules", "policies")
 """Kinds of rows: one per signal and scope; per baseline of these; per relation of these; per policy."""
 QUERIES = (
-    ROWS,
     SPLITS,
     N_SPLITS,
     "select dataset, policy, question_id, retrieves, score from int_decisions order by all",
@@ -322,26 +320,28 @@ Undefined = Mapping[str, str | None]
 
 
 def compare_signals(
-    rows: pa.Table, splits: pa.Table, n_splits: pa.Table, decisions: pa.Table, seed: int, last: pa.Table | None = None
+    rows: Iterable[pa.Table], splits: pa.Table, n_splits: pa.Table, decisions: pa.Table, seed: int,
+    last: pa.Table | None = None,
 ) -> pa.Table:  # fmt: skip
-    """The rows of int_adaptive_signals. `QUERIES` read the questions of each pair, the splits, decisions of others;
-    `last`: as in `compute_parts`."""
+    """The rows of int_adaptive_signals. `rows`: the questions of each pair, the results of `ROWS` for one `MODEL` after
+    another; `QUERIES` read the splits, decisions of others; `last`: as in `compute_parts`."""
     training = training_of(splits, n_splits)
     others: dict[str, dict[str, dict[str, Any]]] = {}
     for row in decisions.to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
     of_dataset = {name: digest(seed, trains, others.get(name, {})) for name, trains in training.items()}
-    parts = []
-    for group in groups_of(rows):
-        dataset = group[0].key["dataset"]
-        made_from = [of_dataset.get(dataset, digest(seed, others.get(dataset, {}))), *map(vars, group)]
-        parts.append((digest(*made_from), group))
+
+    def parts() -> Iterator[tuple[str, list[Pair]]]:
+        for group in itertools.chain.from_iterable(map(groups_of, rows)):
+            dataset = group[0].key["dataset"]
+            made_from = [of_dataset.get(dataset, digest(seed, others.get(dataset, {}))), *map(vars, group)]
+            yield digest(*made_from), group
 
     def compare(group: Sequence[Pair]) -> Iterator[Row]:
         dataset = group[0].key["dataset"]
         return _compare(group, training.get(dataset, {}), others.get(dataset, {}), seed)
 
-    return compute_parts(compare, parts, SCHEMA, last)
+    return compute_parts(compare, parts(), SCHEMA, last)
 
 
 def _compare(

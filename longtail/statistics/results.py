@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake_files import content_hash
-from longtail.threads import thread_count
+from longtail.threads import map_in_order, thread_count
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -34,6 +33,17 @@ def read(session: DuckDBPyConnection, queries: Iterable[str], **models: DuckDBPy
     for name, relation in models.items():
         session.execute(f"create or replace temp view {name} as {relation.sql_query()}")
     return [session.execute(query).to_arrow_table() for query in queries]
+
+
+def read_groups(session: DuckDBPyConnection, query: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a query for each value of `columns`, one group after another in their order, each when it is asked for.
+
+    A study of many models has more rows than the memory.
+    """
+    listed, condition = ", ".join(columns), " and ".join(f"{name} = ?" for name in columns)
+    groups = session.execute(f"select distinct {listed} from ({query}) order by all").fetchall()  # noqa: S608
+    for group in groups:
+        yield session.execute(f"from ({query}) where {condition}", group).to_arrow_table()
 
 
 def study_seed() -> int:
@@ -53,19 +63,19 @@ def last_build(session: DuckDBPyConnection, this: object) -> pa.Table | None:
 
 
 def in_parallel(compute: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """What `compute` returns for each part, in their order, several parts at a time.
+    """What `compute` returns for each part, in their order, several parts at a time; the next parts are made meanwhile.
 
     Each part runs on one thread: a product of matrices would be too small for more, and rounds alike on any machine.
     """
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1), ThreadPoolExecutor(thread_count()) as pool:
-        yield from pool.map(compute, parts)
+    with threadpool_limits(1):
+        yield from map_in_order(compute, parts, thread_count())
 
 
 def compute_parts(
     compute: Callable[[Part], Iterable[Row]],
-    parts: Sequence[tuple[str, Part]],
+    parts: Iterable[tuple[str, Part]],
     schema: pa.Schema,
     last: pa.Table | None = None,
 ) -> pa.Table:
@@ -79,18 +89,23 @@ def compute_parts(
     if last is None or {*last.column_names} != {*schema.names}:
         last = schema.empty_table()
     last = last.select(schema.names).cast(schema)
-    named = [(digest(code, schema.to_string(), hashed), part) for hashed, part in parts]
     known = {*pc.unique(last[MADE_FROM]).to_pylist()}
-    new = [(name, part) for name, part in named if name not in known]
+    names: list[str] = []
+
+    def new() -> Iterator[tuple[str, Part]]:
+        for hashed, part in parts:
+            names.append(digest(code, schema.to_string(), hashed))
+            if names[-1] not in known:
+                yield names[-1], part
 
     def table(named_part: tuple[str, Part]) -> pa.Table:
         name, part = named_part
         return pa.Table.from_pylist([{**row, MADE_FROM: name} for row in compute(part)], schema=schema)
 
-    names = pa.array([name for name, _ in named], pa.string())
-    known_rows = last.filter(pc.is_in(last[MADE_FROM], names))
-    together = pa.concat_tables([known_rows, *in_parallel(table, new)])
-    order = np.argsort(pc.index_in(together[MADE_FROM], names).to_numpy(), kind="stable")
+    computed = list(in_parallel(table, new()))
+    named = pa.array(names, pa.string())
+    together = pa.concat_tables([last.filter(pc.is_in(last[MADE_FROM], named)), *computed])
+    order = np.argsort(pc.index_in(together[MADE_FROM], named).to_numpy(), kind="stable")
     return together.take(pa.array(order))
 
 

@@ -24,7 +24,7 @@ def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) 
     trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
     splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
     n = pa.table({"dataset": ["d"], "n": [n_splits]})
-    return by_result(compare_signals(questions_of(rows), splits, n, decisions_of({}), 0), RESULTS)
+    return by_result(compare_signals([questions_of(rows)], splits, n, decisions_of({}), 0), RESULTS)
 
 
 def by_result(table: pa.Table, results: Sequence[str]) -> dict[str, list[Row]]:

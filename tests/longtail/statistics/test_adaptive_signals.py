@@ -297,7 +297,7 @@ def arena(
     """By policy, its row. `others`: policy → question → decision or score."""
     ids = row["question_id"] if is_split else []
     tables = [
-        questions_of([row if units is None else {**row, "cluster_id": units}]),
+        [questions_of([row if units is None else {**row, "cluster_id": units}])],
         pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains_of(len(ids))}),
         pa.table({"dataset": ["d"][: len(ids)], "n": [N_SPLITS][: len(ids)]}),
         decisions_of(others or {}),

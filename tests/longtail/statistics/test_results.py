@@ -19,6 +19,7 @@ from longtail.statistics import (
     factual_consistency,
     paired_comparisons,
     prediction,
+    signal_policies,
     signal_quality,
 )
 from longtail.statistics.results import MADE_FROM, compute_parts, digest, in_parallel, last_build, read
@@ -30,7 +31,7 @@ from tests.warehouses import AWKWARD, built_study, copied_study, mart
 
 QUERIES = {
     "adaptive_gains": adaptive_gains.QUERIES,
-    "adaptive_signals": adaptive_signals.QUERIES,
+    "adaptive_signals": [signal_policies.ROWS, *adaptive_signals.QUERIES],
     "correlation_intervals": [correlation_intervals.QUERY],
     "factual_consistency": [*factual_consistency.QUERIES, factual_consistency.TUNED_QUERY],
     "paired_comparisons": [paired_comparisons.METHODS_QUERY, paired_comparisons.PROMPTS_QUERY],

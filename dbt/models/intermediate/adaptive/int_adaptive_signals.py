@@ -1,5 +1,6 @@
 from longtail.statistics.adaptive_signals import QUERIES, compare_signals
-from longtail.statistics.results import last_build, read, study_seed
+from longtail.statistics.results import last_build, read, read_groups, study_seed
+from longtail.statistics.signal_policies import MODEL, ROWS
 
 
 def model(dbt, session):
@@ -14,4 +15,5 @@ def model(dbt, session):
         int_decisions=dbt.ref("int_decisions"),
         int_signal_values=dbt.ref("int_signal_values"),
     )
-    return compare_signals(*tables, study_seed(), last_build(session, dbt.this))
+    last = last_build(session, dbt.this)
+    return compare_signals(read_groups(session, ROWS, MODEL), *tables, study_seed(), last)
