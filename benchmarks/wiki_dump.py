@@ -4,8 +4,9 @@
 
 The sandbox writes the dump (several articles a page, as sections), as multi-stream bzip2. Then the steps are those of a
 study: collection, sorted shards, index, search. `recall_at_1` and `recall_at_20`: how many of the world's questions find
-a passage with an answer. `peak_mb` is the most memory of this process, pages of mapped files included, `peak_reader_mb`
-that of a process that reads wikitext, and `peak_all_mb` that of all processes together, looked at five times a second.
+a passage with an answer. `peak_mb` is the most memory of this process, pages of mapped files included, `peak_child_mb`
+that of a process that reads wikitext or counts tokens, and `peak_all_mb` that of all processes together, looked at five
+times a second.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def main() -> None:
         world = World(0, round(chosen.passages / _ARTICLES_PER_FACT) + 8)
         with Memory() as memory:
             told = _steps(folder, world, chosen.questions, chosen.per_page)
-        last_line({**told, "peak_reader_mb": memory.of_a_child, "peak_all_mb": memory.of_all})
+        last_line({**told, "peak_child_mb": memory.of_a_child, "peak_all_mb": memory.of_all})
 
 
 def _steps(folder: Path, world: World, n_questions: int, per_page: int) -> dict[str, float]:
