@@ -22,7 +22,15 @@ from longtail.statistics import (
     signal_policies,
     signal_quality,
 )
-from longtail.statistics.results import MADE_FROM, compute_parts, digest, in_parallel, last_build, read
+from longtail.statistics.results import (
+    MADE_FROM,
+    compute_parts,
+    digest,
+    in_parallel,
+    last_build,
+    read,
+    read_groups,
+)
 from longtail.storage.lake_files import content_hash
 from longtail.warehouse.build import DBT_PROJECT
 from longtail.warehouse.publication import literal
@@ -64,6 +72,13 @@ def _read(build: str, statistic: str, seed: int, n_threads: int) -> list[pa.Tabl
             if any(name in query for query in QUERIES[statistic])
         }
         return read(connection, QUERIES[statistic], **models)
+
+
+def test_groups_are_the_rows_of_the_query_in_its_order() -> None:
+    query = "select range % 3 as model, -range as number, 'x' as text from range(10) order by number"
+    with duckdb.connect() as connection:
+        groups = list(read_groups(connection, query, ["model", "text"]))
+    assert [group["number"].to_pylist() for group in groups] == [[-9, -6, -3, 0], [-7, -4, -1], [-8, -5, -2]]
 
 
 def test_dbt_adds_fractions_in_one_order() -> None:
