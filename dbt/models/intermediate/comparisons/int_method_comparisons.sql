@@ -25,11 +25,10 @@ pairs as (
 
 ),
 
--- A bootstrap of subjects needs no more of a subject than the difference and the number of its questions. The join is by
--- subject: it gives a row for each subject of each pair, 500 million for 100 models, and these are counted as they come.
+-- A bootstrap of subjects needs no more of a subject than the difference and the number of its questions. The join is
+-- by subject: it gives a row for each subject of each pair, 500 million for 100 models, which are counted as they come.
 by_kind as (
-    {%- for shared, compared in [('method', 'model'), ('model', 'method')] %}
-    {{ 'union all' if not loop.first }}
+    {%- for shared, compared in [('method', 'model'), ('model', 'method')] %} {{ 'union all' if not loop.first }}
     select
         a.group_id as group_a,
         b.group_id as group_b,
