@@ -89,9 +89,10 @@ def write_study(folder: Path, times: float, n_models: int, further: bool = False
             for i in range(n_models)
         ],
         "methods": [*ASKED_BY, *(FURTHER if further else ())],
-        "retrievers": [{"name": name, "kind": "bm25", **keys} for name, keys in FURTHER.items() if further],
         "popularity": {"measure": "page_views", "n_months": 12, "last_month": MONTHS[-1]},
     }  # fmt: skip
+    if further:
+        declared["retrievers"] = [{"name": name, "kind": "bm25", **keys} for name, keys in FURTHER.items()]
     path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
     return load_study(path)
 
