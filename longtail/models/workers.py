@@ -345,12 +345,12 @@ def map_in_processes(
     Functions, items and results are values that another machine can read. The first error drops the rest. Errors:
     `BackendError`, which begins with `name`, where a process is killed (a task: again and again); those of `function`.
     """
-    items = iter(items)
+    items, cluster = iter(items), os.environ.get(CLUSTER)
     first = list(islice(items, 2))
     every = chain(first, items)
-    if len(first) < 2 or (thread_count() == 1 and not os.environ.get(CLUSTER)):
+    if len(first) < 2 or not (cluster or thread_count() > 1):
         return map(function, every)
-    return _in_tasks(function, every, name) if os.environ.get(CLUSTER) else _in_pool(function, every, name)
+    return (_in_tasks if cluster else _in_pool)(function, every, name)
 
 
 def _in_pool(function: Callable[[Item], Result], items: Iterable[Item], name: str) -> Iterator[Result]:

@@ -38,7 +38,7 @@ def read(session: DuckDBPyConnection, queries: Iterable[str], **models: DuckDBPy
 def read_groups(session: DuckDBPyConnection, query: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of a query for each value of `columns`, one group after another in their order, each when it is asked for.
 
-    A study of many models has more rows than the memory.
+    A study of many models has more rows than fit in memory. The query may name the models that `read` was called with.
     """
     listed, condition = ", ".join(columns), " and ".join(f"{name} = ?" for name in columns)
     groups = session.execute(f"select distinct {listed} from ({query}) order by all").fetchall()  # noqa: S608

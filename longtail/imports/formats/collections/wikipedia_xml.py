@@ -30,7 +30,8 @@ _SHOWN = 40
 def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The sections of the articles, in the dump's order; `row` is the page's number in the dump, from 1.
 
-    Errors: `SourceError` where the file is no such dump, is damaged, or breaks off.
+    Errors: `SourceError` where the file is no such dump, is damaged, or breaks off; `BackendError` where a process that
+    reads it is killed.
     """
     n_pages = 0
     for part in _read(DumpFile(path, last_line_ends=b">")):
