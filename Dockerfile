@@ -29,5 +29,5 @@ USER longtail
 RUN python -c 'from dagster_project.definitions import defs; defs()' && cp -a /data /home/longtail/parsed
 
 VOLUME /data
-ENTRYPOINT ["longtail"]
-CMD ["run"]
+# no ENTRYPOINT: Kubernetes' chart and launcher give `dagster …` as arguments
+CMD ["longtail", "run"]

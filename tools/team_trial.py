@@ -168,6 +168,7 @@ def team_of(folder: Path) -> Iterator[tuple[Team, Callable[[str], None], int]]:
             "LONGTAIL_DAGSTER_YAML": str(folder / "settings.yaml"),
             "LONGTAIL_HISTORY": address.replace("://", "+psycopg2://"),
             "LONGTAIL_ROW_CACHE": address,
+            "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1",  # as in compose.yaml
             **store.environment,
         }
         machines = []
@@ -309,8 +310,7 @@ def main() -> None:
         run_id, _ = team.wait_for(lambda: team.running(alpha, backfills["alpha"]), "a run of alpha")
         kill_postgres(postgres_port)
         tell(f"killed Postgres, with run {run_id[:8]} of alpha under way")
-        time.sleep(5)
-        control("start")
+        start_postgres(control)
         tell("started Postgres again")
         for machine in team.machines:
             tell(f"all of {machine.name} ended: {end_of(team, backfills[machine.name])}")
@@ -365,6 +365,16 @@ def kill_postgres(port: int) -> None:
                 os.kill(int(folder.name), signal.SIGKILL)
                 return
     raise SystemExit("error: no process of Postgres")
+
+
+def start_postgres(control: Callable[[str], None]) -> None:
+    """Start the server when the last process of the killed one has ended, as Postgres asks for."""
+    for _ in range(20):
+        time.sleep(5)
+        with contextlib.suppress(subprocess.CalledProcessError):
+            control("start")
+            return
+    raise SystemExit("error: Postgres did not start")
 
 
 if __name__ == "__main__":

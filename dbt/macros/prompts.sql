@@ -66,7 +66,6 @@
     {%- set is_cloze = table_name == 'candidate_answers' -%}
     {%- set reads_apart = "(prompts.n_passages > 0 and methods.kind = 'retrieval')" -%}
     {%- set lists = reads_apart ~ ('' if is_cloze else ' or len(answers.demonstration_ids) > 0') -%}
-    {%- set no_demonstrations = "''" if is_cloze else "if(answers.demonstration_ids is not null, '', null)" -%}
     select
         answers.*{{ '' if is_cloze else ' exclude (passage_id)' }},
         if({{ reads_apart }}, null, answers.{{ 'passage_ids[1]' if is_cloze else 'passage_id' }}) as passage_id,
@@ -74,16 +73,16 @@
         prompts.template,
         methods.cuts_last_sentence,
         {{ cloze_as_read('answers.paraphrase', 'prompts.format') if is_cloze else 'answers.question' }} as asked,
-        {{ demonstration_blocks() if has_lists and not is_cloze else no_demonstrations }} as demonstrations
+        {{ "''" if is_cloze else demonstration_blocks(has_lists) }} as demonstrations
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ templates() }} as prompts using (prompt, model)
     inner join {{ published('dim_methods') }} as methods using (method)
     where answers.engine != 'imported' and coalesce({{ lists }}, false) = {{ has_lists }}
 {%- endmacro %}
 
-{#- The passages of a row as a model reads them apart from the question; null if one of them is missing. -#}
+{#- The passages of a row as a model reads them apart from the question; null if it reads none so, or one is missing. -#}
 {% macro passages_apart(row) -%}
-    (
+    if({{ row }}.reads_apart, (
         select if(count(*) = count(texts.text), list(texts.text order by texts.i), null)
         from (
             select
@@ -97,7 +96,7 @@
             ) as own
             left join passages using (passage_id)
         ) as texts
-    )
+    ), null)
 {%- endmacro %}
 
 {#- The hash of a text and of passages apart from it: see `ModelInput.hash`. Null without passages. -#}
@@ -111,10 +110,11 @@
 {#-
   The demonstrations of a row of `answers` with their answers, each followed by a blank line; empty without any. Null if
   they are not known or one cannot be rebuilt, because a wrong prompt would be worse. Tables that ask without passages
-  have no column of demonstrations' passages.
+  have no column of demonstrations' passages. `has_lists`: whether rows may have demonstrations; those that have none
+  need no subquery.
 -#}
-{% macro demonstration_blocks(with_passages=true) -%}
-    if(answers.demonstration_ids is not null, (
+{% macro demonstration_blocks(has_lists, with_passages=true) -%}
+    if(answers.demonstration_ids is not null, {% if not has_lists %}''{% else %}(
         select if(count(*) = count(blocks.block), coalesce(string_agg(blocks.block, '' order by blocks.i), ''), null)
         from (
             select
@@ -139,5 +139,5 @@
                     and shown.model = generated_passages.model
                     and shown.passage_id = generated_passages.passage_id
         ) as blocks
-    ), null)
+    ){% endif %}, null)
 {%- endmacro %}

@@ -66,7 +66,7 @@ def words_of(service: str, changes: Mapping[str, str]) -> tuple[list[str], list[
     check = [
         re.sub("[34]000", lambda port: changes[port[0]], word) for word in part["healthcheck"]["test"][1:]
     ]
-    return [changes.get(word, word) for word in [*part["entrypoint"], *part["command"]]], check
+    return [changes.get(word, word) for word in part["command"]], check
 
 
 def test_its_daemon_takes_its_options() -> None:

@@ -1,6 +1,5 @@
 {{ config(materialized='view') }}
 {%- set parts = [('answers', false), ('answers', true), ('candidate_answers', false), ('candidate_answers', true)] -%}
-{%- set read_apart = 'if(answers.reads_apart, ' ~ passages_apart('answers') ~ ', null)' -%}
 -- A view that reads only published tables. Each query builds the texts.
 with passages as (
 
@@ -32,7 +31,7 @@ built as (
         answers.prompt_hash,
         answers.demonstrations || {{ prompt_block('answers', 'answers.asked') }} as prompt_text,
         answers.reads_apart,
-        {{ read_apart if has_lists else 'null' }} as passages_apart
+        {{ passages_apart('answers') if has_lists else 'null' }} as passages_apart
     from {{ table_name }}_{{ 'with' if has_lists else 'without' }}_lists as answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
@@ -51,7 +50,7 @@ built as (
     inner join {{ published('dim_questions') }} as questions using (dataset, question_id)
     {%- for table_name, number, asked in [
         ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'), ('sampled_answers', 'sample', 'answers.question')
-    ] %}
+    ] %}{% for has_lists in [false, true] %}
     union all by name
     select
         '{{ table_name }}' as table_name,
@@ -62,11 +61,12 @@ built as (
         methods.method,
         answers.prompt,
         answers.prompt_hash,
-        {{ demonstration_blocks(with_passages=false) }} || {{ filled('prompts.template', asked) }} as prompt_text
+        {{ demonstration_blocks(has_lists, false) }} || {{ filled('prompts.template', asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ templates() }} as prompts using (prompt, model)
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
-    {%- endfor %}
+    where coalesce(len(answers.demonstration_ids) > 0, false) = {{ has_lists }}
+    {%- endfor %}{% endfor %}
 
 )
 
