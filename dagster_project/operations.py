@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import logging
 import os
@@ -15,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ParamSpec
 
 import dagster as dg
@@ -25,9 +25,11 @@ from sqlalchemy.exc import DBAPIError
 
 from longtail.errors import LongtailError, StudyError, single_line
 from longtail.storage.files import (
+    MAKE_ROOM,
     STAGING,
     add_advice,
     atomic_file,
+    describe_error,
     full_disk,
     has_no_room,
     is_disk_full,
@@ -54,7 +56,8 @@ _NO_COPIES = {"compute_logs": {
 }}  # fmt: skip
 _LOG = logging.getLogger("longtail")
 _OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
-_MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
+_OWNER = "study_file"
+"""The file of a home that has the path of its study file."""
 
 
 @contextmanager
@@ -70,23 +73,33 @@ def open_instance(study: Study, settings: str = "dagster.yaml") -> Iterator[dg.D
         stack.enter_context(ease_history(home.dagster))
         # Dagster makes the tables of a new home, and two processes that did so at once would fail.
         with only_one(home.home / "locks" / "history.lock", None):
-            instance = stack.enter_context(_instance(home, settings))
+            instance = stack.enter_context(_instance(home.dagster, settings))
             reap_dead_runs(instance, home)
         yield instance
 
 
-def _instance(home: StudyHome, settings: str) -> dg.DagsterInstance:
+def check_settings() -> None:
+    """Open an instance in a temporary folder by the user's own settings, if there are any. Errors: as `_instance`."""
+    if own := os.environ.get(_OWN_SETTINGS):
+        with TemporaryDirectory() as folder:
+            Path(folder, "dagster.yaml").write_bytes(_settings(own))
+            _instance(Path(folder), "dagster.yaml").dispose()
+
+
+def _instance(folder: Path, settings: str) -> dg.DagsterInstance:
     """Errors: `LongtailError` where Dagster refuses the user's own settings."""
     own = os.environ.get(_OWN_SETTINGS)
     if own:
         # With a root logger without a handler, the first warning of a lost connection would print all later lines twice.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
-        return dg.DagsterInstance.from_config(str(home.dagster), settings)
+        return dg.DagsterInstance.from_config(str(folder), settings)
     except Exception as error:
         if is_for_the_user(error) or not own:
             raise
         cause = error.__cause__ or error  # a package that is missing, or a key that is unknown
+        if isinstance(cause, dg.DagsterInvalidConfigError):
+            cause = cause.errors[0].message.partition(" Expected: ")[0]  # all that Dagster knows follows
         raise LongtailError(f"{_OWN_SETTINGS} ({own}): Dagster refuses it: {cause}") from error
 
 
@@ -128,31 +141,20 @@ def error_line(error: BaseException) -> str:
     ):
         return full_disk(longtail_home())
     if isinstance(error, OSError):
-        place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
-        return single_line(f"{place}: {error.strerror or error}; {_advice(error, Path(str(place)))}")
+        return describe_error(error)
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return single_line(
-        f"LONGTAIL_HOME ({longtail_home()}): the run history's database: {cause}; {_MAKE_ROOM}"
-    )
-
-
-def _advice(error: OSError, place: Path) -> str:
-    """What to do about a file: only what may be full, or may forbid to write, is said to be so."""
-    if isinstance(error, FileNotFoundError):
-        is_ours = place.is_relative_to(PROJECT_ROOT) and not place.is_relative_to(longtail_home())
-        return (
-            "it belongs to the program; fetch the program's files again"
-            if is_ours
-            else "something removed it; run again"
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "let this user read and write it, or choose another folder: LONGTAIL_HOME=<folder>"
-    return _MAKE_ROOM
+    return single_line(f"LONGTAIL_HOME ({longtail_home()}): the run history's database: {cause}; {MAKE_ROOM}")
 
 
 def claim_home(study: Study) -> None:
-    """Record in the home which study file owns it. Errors: `StudyError` where another file already has that name."""
-    note, path = study.home.root / "study_file", study.path.resolve()
+    """Record in the home which study file owns it. Errors: as `check_owner`."""
+    check_owner(study)
+    _write(study.home.root / _OWNER, os.fsencode(study.path.resolve()) + b"\n", study.home)
+
+
+def check_owner(study: Study) -> None:
+    """Errors: `StudyError` where another study file of that name owns the home."""
+    note, path = study.home.root / _OWNER, study.path.resolve()
     noted = note.read_bytes() if note.exists() else b""
     owner = Path(os.fsdecode(noted.strip())) if noted.strip() else path  # a full disk may leave it empty
     if owner != path and _is_named(owner, study.name):
@@ -160,13 +162,12 @@ def claim_home(study: Study) -> None:
             f"{path}: name: {study.name!r} is also the name of {owner}, whose state is in {study.home.root}; "
             f"give one of them another name"
         )
-    _write(note, os.fsencode(path) + b"\n", study.home)
 
 
 def studies_of_home() -> dict[str, Path]:
     """The files of the studies that have run in this home, by their names, without those that cannot be read."""
     home, studies = longtail_home(), {}
-    for note in (home / "study_file", *sorted(home.glob("*/study_file"))):
+    for note in (home / _OWNER, *sorted(home.glob(f"*/{_OWNER}"))):
         with suppress(OSError, StudyError):
             study = load_study(Path(os.fsdecode(note.read_bytes().strip())))
             if study.home.root == note.parent:  # another one is the home of a quick run

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,12 +82,18 @@ def score(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> list[
     >>> (scores.is_correct, scores.is_exact_match, round(scores.token_f1, 2))
     (True, False, 0.33)
 
-    Errors: `LongtailError` if there are more of one than of the other, or an item of `answers` is one text.
+    Errors: `LongtailError` if there are more of one than of the other, one text stands where a list is needed, or
+    something else where a text is needed.
     """
     from longtail.scoring.match import score_answer
 
+    if isinstance(predictions, str) or any(isinstance(golds, str) for golds in answers):
+        raise LongtailError("need a list of predictions, and a list of gold answers for each: got one text")
     if len(predictions) != len(answers):
-        raise LongtailError(f"{len(predictions)} predictions have {len(answers)} lists of gold answers")
-    if any(isinstance(golds, str) for golds in answers):
-        raise LongtailError("answers: each prediction has a list of gold answers, not one text")
+        raise LongtailError(
+            f"need one list of gold answers per prediction: got {len(predictions)} and {len(answers)}"
+        )
+    for text in chain(predictions, chain.from_iterable(answers)):
+        if not isinstance(text, str):
+            raise LongtailError(f"need texts as predictions and gold answers: got {text!r}")
     return [score_answer(prediction, golds) for prediction, golds in zip(predictions, answers, strict=True)]

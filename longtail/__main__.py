@@ -7,10 +7,11 @@ operators set are variables of the environment, which an option sets too.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,7 @@ from longtail.errors import LongtailError
 from longtail.needs import install_command
 from longtail.processes import supervise
 from longtail.storage.home import PROJECT_ROOT, keep_caches
+from longtail.threads import thread_count
 
 _NO_TELEMETRY = (
     ("DAGSTER_DISABLE_TELEMETRY", "1"),
@@ -31,7 +33,7 @@ _OPTIONS = {
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
     "LONGTAIL_PUBLISH_FEWER": (
         ("--publish-fewer",),
-        "publish also what has fewer answers than before, though the study file does not ask for fewer",
+        "publish even if a model has fewer answers than in the last publication",
     ),
     "prepare": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
     "shard": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
@@ -43,7 +45,8 @@ _OPTIONS = {
     "port": (("--port",), "the port of the server"),
     "query": (
         ("-c", "--query"),
-        "a query, which may also stand alone; without one, they come from the terminal or a pipe",
+        "a query (it may also be the only argument, in place of STUDY); without one, queries are read from the terminal"
+        " or a pipe",
     ),
     "form": (("--format",), "box, csv, json, markdown, or another of DuckDB's formats"),
     "a": ((), "a home, a published warehouse, or a kept version of one"),
@@ -73,12 +76,41 @@ _COMMANDS = {
         "set two studies, or two versions of one, side by side: a page and a table",
         ("a", "b", "output"),
     ),
-    "schema": ("write study.schema.json, by which editors complete and check a study file", ()),
+    "schema": (
+        "write study.schema.json, by which editors complete and check a study file; in a clone, also the tables of"
+        " docs/study_file.md",
+        (),
+    ),
 }
 
 
 _RESUMED, _SERVERS = ("run", "generate"), ("ui", "router")
 _RESUMES = "; finished rows are kept, the same command continues from here"
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output. Where it cannot be written, the program ends: in silence where its reader stopped, as in
+    `… | head`, else in one line."""
+
+    def write(self, text: str) -> int:
+        """Errors: `SystemExit`."""
+        with self._ending():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Errors: `SystemExit`."""
+        with self._ending():
+            super().flush()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # Python flushes it once more at the end
+            if isinstance(error, BrokenPipeError):
+                sys.exit(0)
+            sys.exit(f"error: the output could not be written: {error.strerror or error}")
 
 
 class _OneLine(argparse.ArgumentParser):
@@ -88,10 +120,22 @@ class _OneLine(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. That of the command line, without `arguments`, runs in a child process."""
-    chosen = {
-        name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None
-    }
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+        out = sys.stdout
+        sys.stdout = _Output(out.buffer, out.encoding, out.errors, line_buffering=out.line_buffering)
+    try:
+        return _run(arguments)
+    finally:
+        if sys.stdout:
+            sys.stdout.flush()  # Python's own flush at the end would print a trace
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    given, unknown = _parser().parse_known_args(arguments)
+    chosen = {name: value for name, value in vars(given).items() if value is not None}
     command = chosen.pop("command")
+    if unknown:
+        _OneLine(f"longtail {command}").error(f"unrecognized arguments: {' '.join(unknown)}")
     if command == "sql" and "query" not in chosen and _is_query(chosen.get("LONGTAIL_STUDY", "")):
         chosen["query"] = chosen.pop("LONGTAIL_STUDY")
     variables = {name: value for name, value in chosen.items() if name.isupper()}
@@ -116,14 +160,20 @@ def _start(command: str, parameters: dict[str, Any]) -> int:
         program = import_module(f"longtail.commands.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:
         sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
+    try:
+        thread_count()
+    except LongtailError as error:
+        sys.exit(f"error: {error}")
     return int(program.main(**parameters))
 
 
 def _is_query(argument: str) -> bool:
     """Whether the first argument of `longtail sql` is a query, and no study file."""
-    return (
-        len(argument.split()) > 1 and not argument.endswith((".yaml", ".yml")) and not Path(argument).exists()
-    )
+    try:
+        is_there = Path(argument).exists()
+    except OSError:  # too long for a path
+        is_there = False
+    return len(argument.split()) > 1 and not argument.endswith((".yaml", ".yml")) and not is_there
 
 
 def _parser() -> argparse.ArgumentParser:

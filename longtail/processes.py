@@ -59,7 +59,7 @@ def supervise(
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             code = _run(program)
             if code == _INTERRUPTED:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, SystemExit):
                     sys.stdout.flush()
                 os._exit(
                     code

@@ -9,16 +9,23 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
+from longtail.errors import LongtailError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def thread_count() -> int:
-    """`$LONGTAIL_THREADS`, else `$OMP_NUM_THREADS`, else the number of cores that this process may use."""
+    """`$LONGTAIL_THREADS`, else `$OMP_NUM_THREADS`, else the number of cores that this process may use.
+
+    Errors: `LongtailError` where the first is no number of threads. OpenMP's own may be a list, which is ignored.
+    """
     for name in ("LONGTAIL_THREADS", "OMP_NUM_THREADS"):
-        asked = os.environ.get(name, "")
+        asked = os.environ.get(name, "").strip()
         if asked.isdecimal() and int(asked) > 0:
             return int(asked)
+        if asked and name == "LONGTAIL_THREADS":
+            raise LongtailError(f"{name}: {asked!r} is not a number of threads, 1 or more")
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,6 +39,12 @@ def test_a_shipped_study_is_found_from_any_folder_unless_one_is_here(
         longtail.load_study("nowhere.yaml")
 
 
+@pytest.mark.parametrize("limit", [0, -5, True, 1.5])
+def test_a_limit_that_is_no_number_of_questions_is_refused(limit: int) -> None:
+    with pytest.raises(longtail.LongtailError, match=f"limit: {limit} is not a number of questions"):
+        longtail.load_study(PROJECT_ROOT / "study.yaml", limit)
+
+
 @pytest.mark.parametrize("limit", [None, 5])
 def test_a_run_is_of_exactly_this_study_and_its_failure_is_an_error(
     limit: int | None, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +69,7 @@ def test_a_warehouse_opens_read_only_by_study_folder_and_file(
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     study = longtail.load_study(PROJECT_ROOT / "study.yaml")
-    with pytest.raises(longtail.LongtailError, match="nothing is published yet; run `make run`"):
+    with pytest.raises(longtail.LongtailError, match="nothing is published yet; run `make run "):
         longtail.open_warehouse(study)
     study.home.published.mkdir(parents=True)
     with duckdb.connect(str(study.home.published_warehouse)) as made:
@@ -79,10 +86,11 @@ def test_a_warehouse_opens_read_only_by_study_folder_and_file(
 
 @pytest.mark.parametrize(
     ("predictions", "answers", "said"),
-    [(["a"], [], "1 predictions have 0"), (["a"], ["a"], "a list of gold")],
-)
+    [(["a"], [], "got 1 and 0"), (["a"], ["a"], "got one text"), ("a", [["a"]], "got one text"),
+     ([None], [["a"]], "got None"), (["a"], [["a", 5]], "got 5")],
+)  # fmt: skip
 def test_lists_that_do_not_fit_are_refused(
-    predictions: list[str], answers: list[list[str]], said: str
+    predictions: Sequence[str], answers: list[list[str]], said: str
 ) -> None:
     with pytest.raises(longtail.LongtailError, match=said):
         longtail.score(predictions, answers)
@@ -92,7 +100,9 @@ MINIMAL = """
 import sys
 from importlib.machinery import PathFinder
 absent, found = set(sys.argv[2].split()), PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
+PathFinder.find_spec = staticmethod(
+    lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
+)
 import longtail
 from longtail.generation.backends.base import Decoding
 from longtail.generation.backends.base import load_backend

@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from longtail import __main__ as command
 from longtail.storage.home import PROJECT_ROOT
+from tests.journeys.commands import environment
 
 GIVEN: dict[tuple[str, ...], tuple[dict[str, str], dict[str, object]]] = {
     ("run", "mine.yaml", "--home", "there", "--limit", "50"): (
@@ -28,6 +33,7 @@ GIVEN: dict[tuple[str, ...], tuple[dict[str, str], dict[str, object]]] = {
         {"LONGTAIL_STUDY": "mine.yaml"}, {"query": "select '$1'", "form": "csv"}
     ),
     ("sql", "select 1", "--format", "json"): ({}, {"query": "select 1", "form": "json"}),
+    ("sql", f"select '{'a' * 300}'"): ({}, {"query": f"select '{'a' * 300}'"}),
     ("sql", "my study.yaml"): ({"LONGTAIL_STUDY": "my study.yaml"}, {}),
     ("router", "mine.yaml", "--port", "8001"): ({"LONGTAIL_STUDY": "mine.yaml"}, {"port": "8001"}),
     ("compare", "here", "there", "--output", "out"): ({}, {"a": "here", "b": "there", "output": "out"}),
@@ -62,6 +68,31 @@ def test_options_are_parameters_or_variables_and_no_other_variable_changes_a_com
     assert os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] == "true"
 
 
+@pytest.mark.parametrize("threads", ["x", "0", "-3"])
+def test_a_number_of_threads_is_checked_before_a_command(
+    threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_THREADS", threads)
+    with pytest.raises(SystemExit, match=f"^error: LONGTAIL_THREADS: '{threads}' is not a number of threads"):
+        command.main(["schema"])
+
+
+@pytest.mark.parametrize("given", ["clean-up", "--help"])
+def test_an_output_that_cannot_be_written_ends_in_no_trace(given: str, tmp_path: Path) -> None:
+    typed = shlex.join([sys.executable, "-m", "longtail", given])
+    env = environment(tmp_path)
+    full = subprocess.run(["bash", "-c", f"{typed} > /dev/full"], env=env, capture_output=True, check=False)
+    said = b"error: the output could not be written: No space left on device\n"
+    assert (full.returncode, full.stderr) == (1, said)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as closed:
+        stopped = subprocess.run(
+            ["bash", "-c", typed], env=env, stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (stopped.returncode, stopped.stderr) == (0, b"")
+
+
 def test_each_parameter_of_a_command_is_an_option_and_each_option_a_parameter() -> None:
     for name, (_, options) in command._COMMANDS.items():
         program = importlib.import_module(f"longtail.commands.{name.replace('-', '_')}")
@@ -70,16 +101,22 @@ def test_each_parameter_of_a_command_is_an_option_and_each_option_a_parameter() 
 
 
 @pytest.mark.parametrize(
-    "given", [["run", "a", "b"], ["run", "--study", "x"], ["sql", "--que", "x"], ["nope"], []]
-)
-def test_an_argument_is_refused_in_one_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    ("given", "helps"),
+    [
+        (["run", "a", "b"], "longtail run"), (["run", "--study", "x"], "longtail run"),
+        (["sql", "--que", "x"], "longtail sql"), (["nope"], "longtail"), ([], "longtail"),
+    ],
+)  # fmt: skip
+def test_an_argument_is_refused_in_one_line(
+    given: list[str], helps: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(given)
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
-    assert "--help` lists what it takes" in said
+    assert f"; `{helps} --help` lists what it takes" in said
 
 
 @pytest.mark.parametrize(

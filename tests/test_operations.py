@@ -178,6 +178,9 @@ def test_a_file_that_is_missing_or_forbidden_does_not_blame_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory", str(tmp_path / "home"))
+    assert "the folder of all state cannot be made there; choose another" in error_line(missing)
+    (tmp_path / "home").mkdir()
     lines = {
         "fetch the program's files again": error_line(
             FileNotFoundError(errno.ENOENT, "No such file or directory", str(PROJECT_ROOT / "dagster.yaml"))

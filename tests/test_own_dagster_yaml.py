@@ -109,6 +109,7 @@ def test_without_its_server_one_line_says_so(postgres: Postgres, home: Home) -> 
         ("a: [", "while parsing a flow node"),
         ("- storage", "keys of Dagster's dagster.yaml are expected"),
         ("storage: {postgres: {}}", "Dagster refuses it: "),
+        ("foo: 1", r'Dagster refuses it: Received unexpected config entry "foo" at the root\.$'),
         ("storage: {custom: {module: not_installed, class: Nothing}}", "Dagster refuses it: .*not_installed"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -53,10 +52,7 @@ def main(remove: str = "") -> int:
     if not parts:
         print(f"{home.root}: nothing is there yet")
     if not wanted and removable:
-        chosen_study = os.environ.get("LONGTAIL_STUDY", "")
-        print(
-            f"Nothing was removed. `{command('clean-up', chosen_study, remove=removable[-1])}` removes this part."
-        )
+        print(f"Nothing was removed. `{command('clean-up', remove=removable[-1])}` removes this part.")
     return 0
 
 

@@ -9,11 +9,15 @@ from longtail.errors import LongtailError, PublishError, printable, single_line
 from longtail.report.comparison import write_comparison
 
 _PLACES = ("", "warehouse.duckdb", "published/warehouse.duckdb")
+_NAME_ONE = "name a home, a published warehouse, or a file of published/versions"
 
 
 def main(a: str = "", b: str = "", output: str = "") -> int:
     """Compare the publications `a` and `b`; write to `output` or the present folder; return the exit code."""
     try:
+        for name, place in (("A", a), ("B", b)):
+            if not place:
+                raise PublishError(f"{name} is missing: {_NAME_ONE}")
         first, second = warehouse_of(a), warehouse_of(b)
         print(f"A: {first}, B: {second}", file=sys.stderr)
         print("\n".join(map(printable, write_comparison(first, second, Path(output or ".")))))
@@ -30,12 +34,8 @@ def warehouse_of(place: str) -> Path:
     """
     folder = Path(place).expanduser()
     for file in (folder / name for name in _PLACES):
-        if place and file.is_file():
+        if file.is_file():
             return file
-    studies = ", ".join(str(file.parents[1]) for file in sorted(folder.glob(f"*/{_PLACES[-1]}")) if place)
-    known = (
-        f"it has the homes {studies}"
-        if studies
-        else "name a home, a published warehouse, or a file of published/versions"
-    )
-    raise PublishError(f"{place or 'A or B'}: nothing is published there; {known}")
+    studies = ", ".join(str(file.parents[1]) for file in sorted(folder.glob(f"*/{_PLACES[-1]}")))
+    known = f"it has the homes {studies}" if studies else _NAME_ONE
+    raise PublishError(f"{place}: nothing is published there; {known}")

@@ -9,11 +9,12 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from dagster_project.operations import error_line, is_for_the_user
+from dagster_project.operations import check_owner, check_settings, error_line, is_for_the_user
 from longtail.errors import LongtailError
 from longtail.generation.engine.row_cache import DATABASE
 from longtail.preflight import misses
@@ -36,7 +37,7 @@ def main() -> int:
             print(f"{name:<10}{said}", flush=True)
         study = load_study(study_file())
         print(f"{'study':<10}{study.name} ({study.path})")
-        missing = list(_of_home(study))
+        missing = [*_of_home(study), *_of_operator(study)]
         free = shutil.disk_usage(study.home.root).free / 1e9
         print(f"{'home':<10}{study.home.root}, {free:,.0f} GB are free", flush=True)
         missing += misses(study)
@@ -46,7 +47,7 @@ def main() -> int:
         missing = [error_line(error)]
     for line in missing:
         print(f"{'problem':<10}{line}")
-    print("Mend these things before a run." if missing else "Everything that the study needs is there.")
+    print("Fix these problems before a run." if missing else "Everything that the study needs is there.")
     return 1 if missing else 0
 
 
@@ -98,3 +99,14 @@ def _of_home(study: Study) -> Iterator[str]:
     with only_one(lock, busy), contextlib.suppress(LongtailError), only_one(lock, "taken"):
         yield f"{root}: locks have no effect on this file system; two runs would write at once: use another home"
     lock.unlink(missing_ok=True)
+
+
+def _of_operator(study: Study) -> Iterator[str]:
+    """What would stop a run at once: the home is another study's, or Dagster refuses the user's own settings."""
+    for check in (partial(check_owner, study), check_settings):
+        try:
+            check()
+        except Exception as error:
+            if not is_for_the_user(error):
+                raise
+            yield error_line(error)

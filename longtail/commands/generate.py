@@ -25,7 +25,7 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope, Task
 from longtail.generation.tasks.registry import TASKS, needs_of_models, tell_accuracy
 from longtail.needs import needs_of_machines
-from longtail.storage.files import add_advice
+from longtail.storage.files import add_advice, describe_error
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
@@ -150,5 +150,5 @@ def _partitions(scope: Scope) -> Iterator[tuple[Task, Scope]]:
                 yield task, dataclasses.replace(scope, method=method)
 
 
-def _line(error: Exception) -> str:
-    return add_advice(single_line(str(error)))
+def _line(error: LongtailError | OSError) -> str:
+    return describe_error(error) if isinstance(error, OSError) else add_advice(single_line(str(error)))

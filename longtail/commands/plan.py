@@ -102,7 +102,7 @@ def plan_of(study: Study) -> Iterator[Planned]:
             table, last = stage.keys[0].split("/")[-1], times.of(stage)
             try:
                 if table not in TASKS:
-                    yield _line_of_other_stage(stage, table, last)
+                    yield _line_of_other_stage(study, lake, stage, last)
                     continue
                 try:
                     yield _generation_line(study, lake, stage, session)
@@ -149,12 +149,18 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
     return lake
 
 
-def _line_of_other_stage(stage: Stage, table: str, last: float | None) -> Planned:
-    """The line of a stage that reads other tables than prompts."""
-    if last is not None:
-        return Planned(stage.title, "ran before; skipped if nothing it reads has changed", last)
+def _line_of_other_stage(study: Study, lake: Lake, stage: Stage, last: float | None) -> Planned:
+    """The line of a stage that reads other tables than prompts. Dagster's daemon may have run it, which keeps no time."""
+    table = stage.keys[0].split("/")[-1]
     usual = _USUAL_S["report" if stage.is_output else table if table in _USUAL_S else "other"]
-    return Planned(stage.title, "to do; more for a large study", usual)
+    if stage.is_output:
+        was_made = study.home.published_warehouse.exists()
+    else:
+        was_made = any(stage.model in (None, part.partition("|")[0]) for part in lake.partitions(table))
+    if last is None and not was_made:
+        return Planned(stage.title, "to do; more for a large study", usual)
+    seconds = usual if last is None else last
+    return Planned(stage.title, "ran before; skipped if nothing it reads has changed", seconds)
 
 
 def _generation_line(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Planned:

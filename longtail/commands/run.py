@@ -30,7 +30,7 @@ from longtail.preflight import misses
 from longtail.progress import Progress
 from longtail.storage.checksums import file_state
 from longtail.storage.files import add_advice, atomic_file, is_disk_full
-from longtail.storage.home import command, longtail_home, show_near, study_file
+from longtail.storage.home import command, show_near, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
 from longtail.storage.ownership import forget_run, hold_run, only_one
@@ -59,7 +59,7 @@ def main(prepare: bool = False) -> int:
     if missing := misses(study, with_models=not prepare):
         return report_missing(study, missing)
     print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
-    busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
+    busy = f"another run works on study {study.name}; wait for it, or stop it"
     with only_one(study.home.locks / "run.lock", busy):
         console = Console(file=sys.stdout, highlight=False)
         with Display(console, StageTimes(study.home.stage_times)).listen() as display:
@@ -251,13 +251,8 @@ def run_stage(
     return None if outcome.success else failure_line(outcome.all_events)
 
 
-def _chosen(study: Study) -> str:
-    """The study file that a command must name; none for the study that it takes by default."""
-    return "" if study.home.root == longtail_home() else show_near(study.path)
-
-
 def _generation_advice(study: Study) -> str:
-    finishes = f"`{command('run', _chosen(study), limit=study.limit)}` finishes the study."
+    finishes = f"`{command('run')}` finishes the study."
     if os.environ.get(STORE):
         return f"Prepared. Run `longtail generate` with this study and {STORE} where the models are; then {finishes}"
     return (
@@ -267,8 +262,7 @@ def _generation_advice(study: Study) -> str:
 
 
 def _where_next(study: Study, seconds: float) -> str:
-    file, chosen = show_near(study.path), _chosen(study)
-    sql, ui, again = (command(name, chosen, limit=study.limit) for name in ("sql", "ui", "run"))
+    file, sql, ui, again = show_near(study.path), command("sql"), command("ui"), command("run")
     few = f" This was a quick run of at most {study.limit} questions." if study.limit else ""
     return (
         f"Done in {seconds:.0f} s.{few} Where to look next:\n"

@@ -138,7 +138,7 @@ def run_query(shell: list[str], query: bytes) -> int:
         with subprocess.Popen(shell, stdin=text, stdout=subprocess.PIPE) as process:
             try:
                 shutil.copyfileobj(process.stdout, sys.stdout.buffer)  # type: ignore[arg-type]
-                sys.stdout.flush()
+                sys.stdout.buffer.flush()
             except OSError as error:
                 process.kill()
                 sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (Python flushes it once more at the end)

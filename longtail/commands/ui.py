@@ -25,7 +25,7 @@ from longtail.errors import LongtailError
 from longtail.preflight import misses
 from longtail.processes import end_with_parent
 from longtail.storage.files import atomic_file, temporary_folder
-from longtail.storage.home import PROJECT_ROOT, command, study_file
+from longtail.storage.home import PROJECT_ROOT, study_file
 from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
 from longtail.warehouse.build import prepare_manifest
@@ -42,7 +42,7 @@ def main(port: str = "3000") -> int:
     """Serve the UI until a signal: the chosen study, and all that have run in this home."""
     study = load_study(study_file())
     os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
-    busy = f"another `{command('ui')}` serves {study.home.home}; stop it first"
+    busy = f"another web interface serves {study.home.home}; stop it first"
     with only_one(study.home.home / "locks" / "ui.lock", busy), temporary_folder("ui") as folder:
         number = free_port(port, "ui")
         with open_instance(study):

@@ -85,7 +85,7 @@ _GOLD = re.compile(
 _ANSWER = re.compile(r"answers?", re.IGNORECASE)
 _SAID = re.compile(r"pred|infer|generat|model|respon|output|complet", re.IGNORECASE)
 _OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
-_CALLED = re.compile(r"[a-z_][\w.]*\(\s*[\[{(].*\)", re.IGNORECASE | re.DOTALL)
+_CALLED = re.compile(r"([a-z_][\w.]*\(\s*([\[{(<]|\w+\s*=)|c\(\s*[\"']).*\)", re.IGNORECASE | re.DOTALL)
 _COLLECTIONS = frozenset({"array", "set", "frozenset", "list", "tuple", "dict_values", "dict_keys"})
 _SCALAR = re.compile(r"(str|int|float|bool)\d*_?")
 _LONGEST_CODE = 100_000
@@ -143,7 +143,8 @@ def chosen_columns(
                 f"{path}: columns {' and '.join(usable)} may each be the {meaning}; say which in the study, or null for"
                 f" none: columns: {{{meaning}: {usable[0]}}}"
             )
-        columns |= {meaning: usable[0]} if usable else {}
+        # TriviaQA's objects have the answer beside its aliases
+        columns |= {meaning: re.sub(r"(?i)\.aliases$", "", usable[0])} if usable else {}
     for meaning in required:
         if meaning not in columns:
             names = USUAL_NAMES.get(meaning, (meaning,))
@@ -293,6 +294,8 @@ def _literal(node: ast.AST) -> Any:
             return {
                 str(_literal(key)): _literal(value) for key, value in zip(keys, values, strict=True) if key
             }
+        case ast.Call(func=ast.Name(id="c"), args=items, keywords=[]):  # a vector of R
+            return tuple(map(_literal, items))
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
         case ast.Name(id="nan"):

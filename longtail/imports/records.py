@@ -50,6 +50,7 @@ MOST_ASIDE = 100_000
 _DELIMITERS = ",;\t"
 _ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")
+_AROUND_A_NAME = ' \t\r\n\ufeff"'
 
 
 def first_reason(rows: Sequence[QuarantinedRow]) -> str:
@@ -82,14 +83,15 @@ def file_hashes(paths: Iterable[Path]) -> list[tuple[str, str]]:
 
 
 def header_of(path: Path) -> tuple[str, list[str]]:
-    """The delimiter of a CSV or TSV file, the most frequent one in its first line, and its columns.
+    """The delimiter of a CSV or TSV file, the most frequent one in its first line that is not blank, and its columns.
 
     Errors: as `read_delimited`.
     """
     with open_file(path) as stream:
         refuse_other_encodings(path, stream)
         start = stream.tell()
-        outside_quotes = "".join(next(lines_of(stream), "").split('"')[::2])
+        first = next((line for line in lines_of(stream) if line.strip(f"{_DELIMITERS} \r\n")), "")
+        outside_quotes = "".join(first.split('"')[::2])
         stream.seek(start)
         delimiter = max(_DELIMITERS, key=outside_quotes.count)
         refuse_columns(path, outside_quotes.count(delimiter) + 1)
@@ -228,6 +230,8 @@ def _fault(values: Sequence[str], columns: Sequence[str], lines: Sequence[str]) 
         has_cr = any("\r" in value.replace("\r\n", "") for value in values)
         hint = "; a CR in it is no end of a row, as the file's rows end in LF" if has_cr else ""
         return f"{len(values)} fields where the header has {len(columns)}{hint}"
+    if columns[0] in values[0] and [value.strip(_AROUND_A_NAME) for value in values] == columns:
+        return "repeats the header"
     if any(map(is_shortened, lines)):
         return f"a line of at most {LONGEST_LINE:,} bytes was expected"
     for column, value in zip(columns, values, strict=True):

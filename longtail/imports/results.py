@@ -17,14 +17,18 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import list_names, structure_of
-from longtail.imports.table_rows import Row, is_missing
+from longtail.imports.table_rows import NULLS, Row, is_missing
 from longtail.scoring.match import score_answer
-from longtail.scoring.model_answer import Confidence, NoAnswerError, confidence_of, read_answer_text
+from longtail.scoring.model_answer import (
+    Confidence,
+    NoAnswerError,
+    confidence_of,
+    is_message,
+    read_answer_text,
+)
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 
-_NO_TEXT = frozenset({"", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\\N"})
-"""What programs write into a CSV or TSV for a value that is not there. `none` and `n/a` may be what a model said."""
 VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
 """Inspect's grades (correct, incorrect, no answer), and texts that say as much."""
 _NEITHER = ("P", "IMPROPER")
@@ -91,18 +95,18 @@ def only(value: object) -> Any:
 
 def text_of_field(field_: str) -> object:
     """What a field of a CSV or TSV holds, which knows no null and no lists: None where it is missing, and a list of
-    one text where it is one as JSON or Python writes it."""
+    one text or a message where it is one as JSON or Python writes it."""
     text = field_.strip()
-    if text in _NO_TEXT:
+    if text in NULLS:  # `none` and `n/a` may be what a model said
         return None
     try:
-        listed = structure_of(text) if text.startswith("[") else None
+        listed = structure_of(text) if text.startswith(("[", "{")) else None
     except ValueError:
         return field_
     is_one = (
         isinstance(listed, list) and len(listed) <= 1 and all(isinstance(item, str | None) for item in listed)
     )
-    return listed if is_one else field_
+    return listed if is_one or (listed and is_message(listed)) else field_
 
 
 def verdict(value: object) -> bool | None:

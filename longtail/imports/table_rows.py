@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
 from uuid import UUID
@@ -52,9 +52,14 @@ THOUSANDS = (",", ".", " ", "'", "’", "_")
 """The signs that may stand between the thousands of a number."""
 _LARGEST_COUNT = 2**31 - 1
 _MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "unknown", "?", "-"})
+NULLS = frozenset({"", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\\N"})
+"""What programs write into a CSV or TSV for a value that is not there."""
+_WHOLE_FLOAT = re.compile(r"\s*-?\d+\.0\s*", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _PUBLISHED = re.compile(rb"\s*\{\s*\"(data|version)\"", re.IGNORECASE)
 _N_EXAMPLES = 3
+_N_JUDGED = 1_000
+"""How many rows of a file's beginning say whether a column holds whole numbers."""
 Value = TypeVar("Value")
 Declared = Mapping[str, str | None]
 """Meaning → the file's name of its column; None: it is not read."""
@@ -243,10 +248,34 @@ def read_table(
         there = dict.fromkeys(header, False)
         columns, says = choose(there)
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
-        numbered = ((record.row, record.fields) for record in records)
+        numbered = _restore_numbers(((record.row, record.fields) for record in records), columns)
     left_out: list[int] = []
     rows = (_row(number, fields, columns, thousands) for number, fields in islice(numbered, most))
     return Rows(columns, _chosen(rows, only, left_out) if only else rows, says, is_typed, left_out)
+
+
+def _restore_numbers(
+    numbered: Iterable[tuple[int, Mapping[str, str]]], columns: Mapping[str, str]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of a CSV or TSV as they were before it was written: a word for nothing is no gold answer, and 1999.0 is
+    1999 in a column of ids or answers that has only such numbers, as pandas writes whole ones with a gap."""
+    rows = iter(numbered)
+    beginning = [*islice(rows, _N_JUDGED)]
+    floats = []
+    for name in {columns.get(meaning, "") for meaning in ("id", "answers")}:
+        filled = [fields[name] for _, fields in beginning if fields.get(name, "").strip() not in NULLS]
+        if filled and all(map(_WHOLE_FLOAT.fullmatch, filled)):
+            floats.append(name)
+    answers = columns.get("answers", "")
+    for number, fields in chain(beginning, rows):
+        changed = {
+            name: fields[name].strip().removesuffix(".0")
+            for name in floats
+            if _WHOLE_FLOAT.fullmatch(fields[name])
+        }
+        if fields.get(answers, "x").strip() in NULLS:
+            changed[answers] = ""
+        yield number, {**fields, **changed} if changed else fields
 
 
 def _chosen(rows: Iterable[Row], only: Sequence[tuple[str, str]], left_out: list[int]) -> Iterator[Row]:

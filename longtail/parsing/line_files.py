@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import SEEK_END
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -31,6 +32,13 @@ _BZIP2, _GZIP = b"BZh", b"\x1f\x8b"
 """How files of these kinds begin."""
 _OTHERS = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC_BYTES = 6
+_ZIPPED = {
+    b"xl/workbook.": "an Excel workbook: save the sheet as CSV",
+    b"opendocument.spreadsheet": "an OpenDocument workbook: save the sheet as CSV",
+    b"Index/Document.iwa": "a document of Numbers: export the sheet as CSV",
+}
+"""What a zip with such a name of a file is."""
+_END_OF_ZIP = 1 << 16
 _BZIP2_END = (
     0x177245385090  # the end of a bzip2 stream; 32 bits of checksum and up to 7 bits of padding follow
 )
@@ -77,8 +85,17 @@ def _beginning(file: IO[bytes]) -> bytes:
     magic = file.read(_MAGIC_BYTES)
     for start, kind in _OTHERS.items():
         if magic.startswith(start):
-            raise OSError(f"it is packed as {kind}: unpack it, or pack it as gzip or bzip2")
+            what = _kind_of_zip(file) if kind == "zip" else ""
+            raise OSError(f"it is {what or f'packed as {kind}: unpack it, or pack it as gzip or bzip2'}")
     return magic
+
+
+def _kind_of_zip(file: IO[bytes]) -> str:
+    """The kind of document that a zip is, whose names stand at its end; empty: none that is known."""
+    beginning = file.read(_SHOWN)
+    file.seek(max(0, file.seek(0, SEEK_END) - _END_OF_ZIP))
+    end = file.read()
+    return next((what for name, what in _ZIPPED.items() if name in beginning + end), "")
 
 
 @contextmanager

@@ -274,6 +274,6 @@ def _findings(by_topic: dict[str, list[dict[str, Any]]], missing: dict[str, str]
     if rows := by_topic["settings"]:
         n_lone = sum(row["setting"] == "published" for row in rows)
         said["settings"] = (
-            f"{len(rows) - n_lone:,} settings differ; {n_lone:,} models, methods or other parts are only in one."
+            f"Settings that differ: {len(rows) - n_lone:,}. Models, methods or other parts only in one: {n_lone:,}."
         )
     return [legible(said[topic]) for topic in ("accuracy", "thresholds", "popularity", "settings")]

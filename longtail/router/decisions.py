@@ -288,7 +288,8 @@ def outcome(
     if signal == POPULARITY:
         return ABSTAIN, n, f"popularity is not above {named}; what it says of a passage's answer is not known"
     if passage_confidence is None:
-        return RETRIEVE, n, f"confidence is not above {named}; passage_confidence may be"
+        then = "retrieve, and give that answer if passage_confidence is above the threshold"
+        return RETRIEVE, n, f"confidence is not above {named}; {then}"
     if passage_confidence > threshold:
         return RETRIEVE, n, f"passage_confidence is above {named}"
     return ABSTAIN, n, f"neither confidence nor passage_confidence is above {named}"

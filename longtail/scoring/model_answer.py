@@ -13,6 +13,7 @@ only before a word that opens sentences (`He`, `The`). A text without letters is
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import math
 import re
@@ -26,6 +27,8 @@ NO_TEXT = "no text came back"
 LIMIT_BEFORE_TEXT = "the limit of new tokens was reached before the answer began"
 
 _AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+_DECLINED = frozenset({"content_filter", "refusal", "safety", "blocklist", "prohibited_content", "spii"})
+"""Finish reasons by which services say that they, or the model, refused."""
 _ENDED = frozenset({"", "stop", "eos", "end_turn", "completed"})
 """Finish reasons that need not be named where no text came back."""
 _TAGS = "think|thinking|thought|reasoning|seed:think"
@@ -52,6 +55,8 @@ _PARTS = {
     "reasoning_text": "reasoning", "summary_text": "reasoning",
 }  # fmt: skip
 """Kind of a part of a message → what it holds; parts of other kinds (pictures, calls of tools) are no text."""
+_IN_ONE = ("message", "generated_text")
+"""Keys of an object whose value is the answer: a choice of OpenAI's APIs, what a pipeline of transformers returns."""
 _END_MARKS = " \t\r\n.!?…。！？'\"“”‘’"
 
 
@@ -77,14 +82,18 @@ def read_answer_text(
 ) -> ModelAnswer:
     """The answer in what a model or its service gave, with the fields of OpenAI's APIs.
 
-    `text`: what was written, None or NaN where nothing was; a list of one text is that text, and the parts of a message
-    (objects with `type`) are its text, refusal and reasoning. `reasoning`: the text of a field apart. Errors:
-    `NoAnswerError` with the reason where there is no answer; `ValueError` where `text` is no text.
+    `text`: what was written, None or NaN where nothing was; a list of one text is that text, of a conversation the
+    model's last message counts, and the parts of a message (objects with `type`) are its text, refusal and reasoning.
+    `reasoning`: the text of a field apart. Errors: `NoAnswerError` with the reason where there is no answer; `ValueError`
+    where `text` is no text.
     """
     given, parts = _join(text)
     refusal = refusal or parts.get("refusal")
     apart = "\n".join(filter(None, (reasoning, parts.get("reasoning"))))
-    is_declined = finish_reason == "content_filter" or bool(refusal and not (given or "").strip())
+    finish = (
+        (finish_reason or "").rpartition(".")[2].casefold()
+    )  # Gemini's package prints FinishReason.MAX_TOKENS
+    is_declined = finish in _DECLINED or bool(refusal and not (given or "").strip())
     try:
         written, inner = split_reasoning(given or "")
     except NoAnswerError:
@@ -94,10 +103,10 @@ def read_answer_text(
     thoughts = "\n".join(filter(None, (apart, inner)))
     if is_declined:
         return ModelAnswer(written if written.strip() else refusal or "", thoughts, is_declined=True)
-    if finish_reason in _AT_LIMIT and not written.strip():
+    if finish in _AT_LIMIT and not written.strip():
         raise NoAnswerError(THINKING_CUT if apart else LIMIT_BEFORE_TEXT)
-    if given is None:
-        named = "" if (finish_reason or "") in _ENDED else f" (finish reason {finish_reason})"
+    if given is None or (finish == "error" and not written.strip()):
+        named = "" if finish in _ENDED else f" (finish reason {finish_reason})"
         raise NoAnswerError(f"{NO_TEXT}{named}")
     return ModelAnswer(written, thoughts)
 
@@ -133,8 +142,7 @@ def _plain(text: str) -> str:
 
 def _join(text: object) -> tuple[str | None, Mapping[str, str]]:
     """The text, None where there is none, and what a message's parts hold beside it. Errors: `ValueError`."""
-    while isinstance(text, list) and len(text) == 1 and not isinstance(text[0], Mapping):
-        text = text[0]
+    text = _unwrap(text)
     if text is None or (isinstance(text, float) and math.isnan(text)):
         return None, {}
     if isinstance(text, str):
@@ -144,15 +152,51 @@ def _join(text: object) -> tuple[str | None, Mapping[str, str]]:
     texts: dict[str, list[str]] = {}
     for part in text:
         kind = str(part.get("type", "text"))
-        if meaning := _PARTS.get(kind):
+        meaning = "reasoning" if part.get("thought") is True else _PARTS.get(kind)
+        if meaning == "text" and not {"text", kind, *(["content"] if "type" in part else [])} & {*part}:
+            raise ValueError(f"a text was expected, not {str(part)[:40]!r}")
+        if meaning:
             texts.setdefault(meaning, []).append(_text_of_part(part, kind))
     joined = {meaning: "".join(pieces) for meaning, pieces in texts.items()}
     return joined.pop("text", None), joined
 
 
+def is_message(value: object) -> bool:
+    """Whether a value is a message, a conversation, parts of a message, or what a pipeline of transformers returns."""
+    if isinstance(value, Mapping):
+        return {"role", "content"} <= {*value}
+    return isinstance(value, list) and all(
+        isinstance(item, Mapping)
+        and (is_message(item) or item.get("type") in _PARTS or {*item} <= {*_IN_ONE})
+        for item in value
+    )
+
+
+def _unwrap(value: object) -> object:
+    """What a list of one, a conversation, or an object around an answer holds. Errors: `ValueError` where a conversation
+    does not end with the model's message."""
+    while True:
+        listed = [value] if isinstance(value, Mapping) else value
+        if not isinstance(listed, list) or not listed:
+            return value
+        last, is_only = listed[-1], len(listed) == 1
+        if all(isinstance(item, Mapping) and "role" in item for item in listed):
+            if last["role"] not in ("assistant", "model"):
+                raise ValueError(
+                    f"a message of the model was expected at the end, not one of role {last['role']!r}"[:90]
+                )
+            value = last.get("content", last.get("parts"))
+        elif is_only and isinstance(last, Mapping) and (key := next((k for k in _IN_ONE if k in last), "")):
+            value = last[key]
+        elif is_only and not isinstance(last, Mapping):
+            value = last
+        else:
+            return listed
+
+
 def _text_of_part(part: Mapping[str, Any], kind: str) -> str:
-    """The text under `text` or the name of the part's kind, which may hold parts in its turn."""
-    value = part.get("text", part.get(kind))
+    """The text under `text`, the name of the part's kind or `content`, which may hold parts in its turn."""
+    value = part.get("text", part.get(kind, part.get("content")))
     if isinstance(value, list):
         return "".join(_text_of_part(inner, "text") for inner in value if isinstance(inner, Mapping))
     return value if isinstance(value, str) else ""
@@ -291,23 +335,35 @@ def read_tokens(choice: Mapping[str, Any]) -> tuple[Token, ...]:
         if given.get("content") is not None:
             return tuple(
                 (
-                    str(token["token"]),
+                    text,
                     _number(token["logprob"]),
                     _margin([t["logprob"] for t in token.get("top_logprobs") or ()]),
                 )
-                for token in given["content"]
+                for text, token in zip(_texts_of(given["content"]), given["content"], strict=True)
             )
-        rows = zip(given["tokens"], given["token_logprobs"], given["top_logprobs"], strict=True)
+        tops = given.get("top_logprobs") or [None] * len(given["tokens"])
+        rows = zip(given["tokens"], given["token_logprobs"], tops, strict=True)
         return tuple((str(text), _number(log), _margin([*(top or {}).values()])) for text, log, top in rows)
     except (KeyError, TypeError, ValueError, AttributeError):
         return ()
 
 
+def _texts_of(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The text of each token: of its bytes, where all have some, since a token may end within a character."""
+    if not all(isinstance(token.get("bytes"), list) for token in tokens):
+        return [str(token["token"]) for token in tokens]
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return [decoder.decode(bytes(token["bytes"])) for token in tokens]
+
+
 def confidence_of_part(text: str, tokens: tuple[Token, ...], start: int, stop: int) -> Confidence | None:
-    """The confidence of text[start:stop]; None where the tokens are not those of the text."""
-    places = list(itertools.accumulate((len(token) for token, *_ in tokens), initial=0))
-    if not "".join(token for token, *_ in tokens).startswith(text):
+    """The confidence of text[start:stop]; None where the tokens are not those of the text. Thoughts and blanks may stand
+    before the text, which services may leave out of it."""
+    joined = "".join(token for token, *_ in tokens)
+    begin = 0 if joined.startswith(text) else joined.rfind(text) if text.strip() else -1
+    if begin < 0:
         return None
+    places = list(itertools.accumulate((len(token) for token, *_ in tokens), initial=-begin))
     spans = zip(tokens, places, places[1:], strict=False)
     tokens_of_part = [token for token, first, after in spans if first < stop and after > max(first, start)]
     return (

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtail.errors import LakeError
-from longtail.storage.home import longtail_home
+from longtail.errors import LakeError, single_line
+from longtail.storage.home import PROJECT_ROOT, longtail_home
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,7 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 _ADVICE = "make room and run again: finished work is kept"
+MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
 _MEBIBYTE = 1 << 20
 
 
@@ -172,6 +173,26 @@ def add_advice(line: str) -> str:
     """The line with advice added if it reports a full disk; any other line unchanged."""
     has_advice = "run again" in line or "make room" in line
     return f"{line}; {_ADVICE}" if is_disk_full(line) and not has_advice else line
+
+
+def describe_error(error: OSError) -> str:
+    """One line for the user: which path, what is wrong with it, and what to do."""
+    place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
+    return single_line(f"{place}: {error.strerror or error}; {_advice(error, Path(str(place)))}")
+
+
+def _advice(error: OSError, place: Path) -> str:
+    """What to do about a file: only what may be full, or may forbid to write, is said to be so."""
+    home = longtail_home()
+    if isinstance(error, FileNotFoundError):
+        if place.is_relative_to(PROJECT_ROOT) and not place.is_relative_to(home):
+            return "it belongs to the program; fetch the program's files again"
+        if not home.is_dir():
+            return "the folder of all state cannot be made there; choose another: LONGTAIL_HOME=<folder>"
+        return "something removed it; run again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "let this user read and write it, or choose another folder: LONGTAIL_HOME=<folder>"
+    return MAKE_ROOM
 
 
 def _free(place: Path) -> int:

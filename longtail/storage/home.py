@@ -12,7 +12,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtail.errors import LongtailError
+from longtail.errors import LongtailError, StudyError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 IS_CLONE = not (_PACKAGE / "shipped").is_dir()
@@ -20,6 +20,8 @@ IS_CLONE = not (_PACKAGE / "shipped").is_dir()
 PROJECT_ROOT = _PACKAGE.parent if IS_CLONE else _PACKAGE / "shipped"
 """The folder of dbt's project, the studies and Dagster's settings."""
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
+N_QUESTIONS = 150
+"""What LONGTAIL_QUICK=1 (`make run QUICK=1`) means."""
 _SHOWN = 100
 RESERVED_NAMES = frozenset(
     {"lake", "build", "published", "indexes", "tuned_models", "row_cache", "dagster", "locks", "cache"}
@@ -74,17 +76,36 @@ def in_project(path: Path, otherwise: Path | None = None) -> Path:
     return shipped if not path.exists() and shipped.is_file() else otherwise or path
 
 
+def read_limit() -> int | None:
+    """How many questions the environment allows, if it says so. Errors: `StudyError` where that is no number."""
+    limit = os.environ.get("LONGTAIL_LIMIT", "").strip()
+    if not limit:
+        return None if os.environ.get("LONGTAIL_QUICK", "").strip() in ("", "0") else N_QUESTIONS
+    if not (limit.isascii() and limit.isdigit() and int(limit[:9]) >= 1 and len(limit) < 10):
+        raise StudyError(f"LIMIT: {limit!r} is not a number of questions, 1 or more")
+    return int(limit)
+
+
 def show_near(path: Path) -> str:
     """A path as a person sees it: from the present folder, if it is below that."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def command(name: str, study: str = "", **options: object) -> str:
-    """What a person types: `make sql STUDY=mine.yaml` in a clone, else `longtail sql mine.yaml`."""
-    chosen = {key: shlex.quote(str(value)) for key, value in {"study": study, **options}.items() if value}
+def command(name: str, **options: object) -> str:
+    """What a person types for the chosen study, limit and home: `make sql STUDY=mine.yaml LIMIT=50` in a clone, else
+    `longtail sql mine.yaml --limit 50`."""
+    file, has_home = study_file(), os.environ.get("LONGTAIL_HOME")
+    given = {
+        "study": "" if file == DEFAULT_STUDY_FILE else show_near(file),
+        "limit": read_limit(),
+        "home": show_near(longtail_home()) if has_home else "",
+        **options,
+    }
+    chosen = {key: shlex.quote(str(value)) for key, value in given.items() if value}
     if IS_CLONE:
-        return " ".join(["make", name, *(f"{key.upper()}={value}" for key, value in chosen.items())])
+        variables = {key: "LONGTAIL_HOME" if key == "home" else key.upper() for key in chosen}
+        return " ".join(["make", name, *(f"{variables[key]}={value}" for key, value in chosen.items())])
     words = (value if key == "study" else f"--{key} {value}" for key, value in chosen.items())
     return " ".join(["longtail", name, *words])
 

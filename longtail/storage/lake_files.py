@@ -178,9 +178,9 @@ def _check(path: Path, when: tuple[int, ...]) -> Stamp:
     try:
         place, recorded = _recorded(path)
         if not place:
-            raise ValueError("it has no checksum")
+            raise ValueError("no checksum")
         if recorded != file_checksum(path, (place, place + _DIGITS)):
-            raise ValueError("its checksum does not fit")
+            raise ValueError("checksum mismatch")
         return Stamp(**json.loads(pq.read_metadata(path).metadata[_STAMP]))
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
         raise LakeError(f"{path} is damaged: {error}") from error

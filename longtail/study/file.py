@@ -8,7 +8,6 @@ Names are made from the names of files.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from longtail.errors import StudyError
 from longtail.methods import memory_method
 from longtail.prompt_formats import CLOZE_FORMATS
 from longtail.relations.relation import Relation, add_source_set, by_name
-from longtail.storage.home import RESERVED_NAMES
+from longtail.storage.home import RESERVED_NAMES, read_limit
 from longtail.study.backends import BACKENDS, IMPORTED, PASSAGES
 from longtail.study.imports import PARAPHRASES, Counts, Decisions, load_format
 from longtail.study.imports import QUESTIONS as QUESTION_FILES
@@ -31,9 +30,6 @@ from longtail.study.study import QUESTIONS, Study
 from longtail.study.sweep import Sweep
 from longtail.study.values import LONGEST_NAME, describe, refuse
 from longtail.study.yaml_text import read_yaml
-
-N_QUESTIONS = 150
-"""What LONGTAIL_QUICK=1 (`make run QUICK=1`) means."""
 
 
 def load_study(path: Path) -> Study:
@@ -90,22 +86,14 @@ def _name(path: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME].strip("_") or QUESTIONS
 
 
-def read_limit() -> int | None:
-    """How many questions the environment allows, if it says so. Errors: `StudyError` where that is no number."""
-    limit = os.environ.get("LONGTAIL_LIMIT", "").strip()
-    if not limit:
-        return None if os.environ.get("LONGTAIL_QUICK", "").strip() in ("", "0") else N_QUESTIONS
-    if not (limit.isascii() and limit.isdigit() and int(limit[:9]) >= 1 and len(limit) < 10):
-        raise StudyError(f"LIMIT: {limit!r} is not a number of questions, 1 or more")
-    return int(limit)
-
-
 def limit_study(study: Study, limit: int) -> Study:
     """The study with at most `limit` questions, spread evenly over its datasets, in a home of its own: its name says so.
 
     Each dataset has one question or more. No reader is fine-tuned: so few questions leave relations without facts to
-    train on.
+    train on. Errors: `StudyError` where `limit` is no number of questions.
     """
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise StudyError(f"limit: {limit!r} is not a number of questions, 1 or more")
     n_each, n_more = divmod(limit, len(study.datasets))
     datasets = []
     for place, dataset in enumerate(study.datasets):

@@ -48,7 +48,7 @@ class Service(Part):
     base_url: Annotated[
         str, address("http://127.0.0.1:8000/v1", ": name the key by api_key_env", may_be_http=True)
     ]
-    """its address, up to `/completions`"""
+    """its address without `/completions` or `/chat/completions`, as in https://api.openai.com/v1"""
     api: Annotated[str, one_of(APIS)] = "completions"
     """or `chat`"""
     api_key_env: Variable | None = None

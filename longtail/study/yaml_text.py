@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
             )
         return content.decode("utf-8")
     except FileNotFoundError:
-        raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
+        raise StudyError(f"{path}: no such study file; give the path of one") from None
     except OSError as error:
         raise StudyError(f"{path}: cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:

@@ -7,8 +7,8 @@ import inspect
 import duckdb
 
 from longtail.commands import ui
+from longtail.storage.home import N_QUESTIONS as QUICK
 from longtail.storage.home import PROJECT_ROOT
-from longtail.study.file import N_QUESTIONS as QUICK
 from longtail.wikimedia.page_views import MOST_BY_API
 from tests.claims.form import Claim, Form, Numbers, constant, dbt_variable, written
 
@@ -97,7 +97,7 @@ CLAIMS = (
         " popularity with {p_low} to {p_high}",
         _real_sample,
     ),
-    Claim(README, "gained nothing in the {n:w} cases where it could be tried", _real_verdicts),
+    Claim(README, "gained nothing in the {n:w} cases where it could be judged", _real_verdicts),
     Claim(
         README, "said who performs each of {n} songs", constant(n=written(_REAL, r"each of ([\d,]+)\s+songs"))
     ),

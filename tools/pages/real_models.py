@@ -334,9 +334,7 @@ def _verdicts(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def _gain(gain: float | None, low: float | None, high: float | None, verdict: str) -> str:
-    if gain is None:
-        return verdict
-    return f"{verdict}: {_signed(gain)} ({f'{_signed(low)} to {_signed(high)}' if low is not None else '–'})"
+    return verdict if low is None else f"{verdict}: {_signed(gain)} ({_signed(low)} to {_signed(high)})"
 
 
 def _sample(marts: duckdb.DuckDBPyConnection, quarters: Sequence[Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from longtail.report.marks import SHARE_AXIS, categories, difference_x, quantity
 
 DEFAULT_GAIN = (
     "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
-    "whichever is better. Thresholds are fitted on other subjects by exact search: on popularity, one for each relation "
+    "whichever is better. Thresholds are fitted on other questions by exact search: on popularity, one for each relation "
     "(one for all where relations are not known); on the best signal, one for all."
 )
 _DECIDED_BY = ("popularity", "best signal")

@@ -79,7 +79,7 @@ function verdictSentences() {
     signal.known.length ? `Deciding by the best signal of an answer ${signal.text}. ` : "",
     judged.length ? `The best signal tells right answers from wrong ones better than popularity does for ${n(higher)} of ${n(judged.length)} ` +
       `(AUROC ${range("best_signal_auroc")} against ${range("popularity_auroc")}). ` : "",
-    popularity.known.length ? `The other ${n(rows.length - popularity.known.length)} pairs have no passages or no popularity. ` : "",
+    popularity.known.length ? `For the other ${n(rows.length - popularity.known.length)} pairs it is not known; the table says why. ` : "",
     "An upper bound, whose passage was chosen because it has the answer, is left out here.")];
 }
 

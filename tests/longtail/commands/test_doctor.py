@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,25 @@ def test_a_study_that_cannot_be_read_is_a_problem(
     monkeypatch.setenv("LONGTAIL_STUDY", str(tmp_path / "none.yaml"))
     assert doctor.main() == 1
     assert "none.yaml" in capsys.readouterr().out.splitlines()[-2]
+
+
+def test_what_stops_a_run_at_once_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, home: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    shutil.copyfile(DEFAULT_STUDY_FILE, other)
+    (home / "sandbox").mkdir(parents=True)
+    (home / "sandbox/study_file").write_text(str(other))
+    (tmp_path / "own.yaml").write_text("foo: 1")
+    mine = shutil.copyfile(DEFAULT_STUDY_FILE, tmp_path / "mine.yaml")
+    monkeypatch.setenv("LONGTAIL_STUDY", str(mine))
+    monkeypatch.setenv("LONGTAIL_DAGSTER_YAML", str(tmp_path / "own.yaml"))
+    assert doctor.main() == 1
+    problems = [line for line in capsys.readouterr().out.splitlines() if line.startswith("problem")]
+    assert len(problems) == 2
+    assert f"is also the name of {other}" in problems[0]
+    assert problems[1].endswith('Dagster refuses it: Received unexpected config entry "foo" at the root.')
+    assert (home / "sandbox/study_file").read_text() == str(other)
 
 
 def test_a_home_without_locks_is_a_problem(

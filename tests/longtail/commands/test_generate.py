@@ -45,8 +45,9 @@ WITHOUT = """
 import sys
 from importlib.machinery import PathFinder
 found = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: (
-    None if name.partition(".")[0] in {"dagster", "dbt", "duckdb", "bm25s", "sklearn", "scipy"} else found(name, *more)
+absent = {"dagster", "dbt", "duckdb", "bm25s", "sklearn", "scipy"}
+PathFinder.find_spec = staticmethod(
+    lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
 )
 from longtail.__main__ import main
 sys.exit(main(["generate", *sys.argv[1:]]))
@@ -88,6 +89,18 @@ def test_shards_run_beside_each_other_but_not_beside_a_run(study_file: Path) -> 
         generate._alone(study, Shard(1, 2)),
     ):
         pass
+
+
+def test_a_home_that_cannot_be_written_is_one_line(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LONGTAIL_STUDY", str(study_file))
+    monkeypatch.setenv("LONGTAIL_HOME", str(study_file))
+    assert generate.main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {study_file}/")
+    assert "Not a directory; " in said
+    assert said.endswith("choose another folder: LONGTAIL_HOME=<folder>\n")
 
 
 def test_a_service_is_not_sharded(study_file: Path, caplog: pytest.LogCaptureFixture) -> None:

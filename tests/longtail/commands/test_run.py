@@ -34,7 +34,8 @@ def test_the_ui_shows_the_same_loggers() -> None:
 
 
 def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("LONGTAIL_HOME", raising=False)
+    monkeypatch.setenv("LONGTAIL_STUDY", str(tmp_path / "study.yaml"))
     monkeypatch.chdir(tmp_path)
     own = run._where_next(make_study(tmp_path, LakePlan()), 12.3).splitlines()
     assert own[-1].startswith("  study.yaml   models")
@@ -45,6 +46,7 @@ def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_
     assert f"make ui STUDY={tmp_path / 'study.yaml'}" in run._where_next(
         make_study(tmp_path, LakePlan()), 12.3
     )
+    monkeypatch.delenv("LONGTAIL_STUDY")
     monkeypatch.chdir("/")
     default = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
     assert f"  {(PROJECT_ROOT / 'study.yaml').relative_to('/')}   models" in default
@@ -53,7 +55,7 @@ def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("LONGTAIL_QUICK", "1")
     quick = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
     assert "a quick run of at most 150 questions" in quick
-    assert quick.endswith("study.yaml LIMIT=150` again")
+    assert quick.endswith("then `make run LIMIT=150` again")
 
 
 @pytest.mark.parametrize(("raised", "is_interrupt"), [(KeyboardInterrupt, True), (ValueError, False)])

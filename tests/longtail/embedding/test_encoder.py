@@ -9,6 +9,7 @@ import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
 from longtail.embedding.encoder import _batches
+from longtail.errors import LongtailError
 from longtail.threads import thread_count
 
 LOG = logging.getLogger("longtail-tests")
@@ -60,6 +61,11 @@ def test_threads_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("LONGTAIL_THREADS")
     assert thread_count() == 2
     monkeypatch.delenv("OMP_NUM_THREADS")
-    for other in ("", "0", "-1", "many"):
-        monkeypatch.setenv("LONGTAIL_THREADS", other)
+    monkeypatch.setenv("LONGTAIL_THREADS", "")
+    for list_of_openmp in ("", "2,1"):
+        monkeypatch.setenv("OMP_NUM_THREADS", list_of_openmp)
         assert thread_count() >= 1
+    for other in ("0", "-1", "many"):
+        monkeypatch.setenv("LONGTAIL_THREADS", other)
+        with pytest.raises(LongtailError, match=f"LONGTAIL_THREADS: '{other}' is not a number of threads"):
+            thread_count()

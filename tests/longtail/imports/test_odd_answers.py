@@ -48,7 +48,8 @@ def outcome(place: Path, format_: str, **options: Any) -> str:
 def _said(answer: ImportedAnswer) -> str:
     if answer.failure:
         return f"{answer.question_id}: {answer.failure}"
-    return f"{answer.question_id}{'~' if answer.is_declined else '='}{answer.text}"
+    sure = " (.5)" if answer.confidence else ""
+    return f"{answer.question_id}{'~' if answer.is_declined else '='}{answer.text}{sure}"
 
 
 def lines(*rows: object) -> Write:
@@ -74,6 +75,18 @@ def chat(
 
 def tokens(logarithm: float | None) -> dict[str, Any]:
     return {"content": [{"token": "Paris", "logprob": logarithm}]}
+
+
+def scored(*texts: str | bytes) -> dict[str, Any]:
+    """Tokens of a probability of one half; those given as bytes have no text that can be read."""
+    return {
+        "content": [
+            {"token": text, "logprob": math.log(0.5)}
+            if isinstance(text, str)
+            else {"token": str(text), "bytes": [*text], "logprob": math.log(0.5)}
+            for text in texts
+        ]
+    }
 
 
 def body(**message: Any) -> Any:
@@ -140,6 +153,16 @@ BATCHES: list[tuple[str, Write, dict[str, Any], str]] = [
      "refused: <file>: holds several models: a, b; choose one by key model of results"),
     ("log-probabilities of -inf", lines(chat(content="Paris", logprobs=tokens(-math.inf))), {},
      "1=Paris; unread logprobs"),
+    ("tokens with a blank before the text, and after thoughts",
+     lines(chat(content="Paris", logprobs=scored(" Paris")),
+           chat(2, content="Paris", reasoning_content="hm", logprobs=scored("hm", "</think>", "\n\n", "Paris"))), {},
+     "1=Paris (.5); 2=Paris (.5)"),
+    ("tokens that end within a character",
+     lines(chat(content="Łódź", logprobs=scored(b"\xc5", b"\x81", "ódź".encode()))), {}, "1=Łódź (.5)"),
+    ("tokens of another text", lines(chat(content="Paris", logprobs=scored("Rome"))), {}, "1=Paris; unread logprobs"),
+    ("completions without the best tokens",
+     lines(result(choices=[{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [math.log(0.5)]}}])), {},
+     "1=a (.5)"),
     ("the batch's input", lines({"custom_id": "1", "method": "POST", "body": {"messages": []}}), {},
      "refused: <file>: no row has the key response or error; there are: custom_id, method, body.messages"),
 ]  # fmt: skip
@@ -180,6 +203,12 @@ TABLES: list[tuple[str, Write, dict[str, Any], str]] = [
      "; ".join(f"{i}: no text came back" for i in range(1, 8))),
     ("CSV: what models may say", csv("1,none", "2,Nan", "3,n/a", "4,unknown", "5,0"), {},
      "1=none; 2=Nan; 3=n/a; 4=unknown; 5=0"),
+    ("CSV: messages as text",
+     csv("1,\"[{'role': 'user', 'content': 'Rome?'}, {'role': 'assistant', 'content': 'Paris'}]\"",
+         '2,"{""city"": ""Paris""}"'), {},
+     '1=Paris; 2={"city": "Paris"}'),
+    ("JSON: messages", lines(row(prediction=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]),
+     row(2, prediction={"x": 1})), {}, "1=b; aside: column prediction: a text was expected, not \"{'x': 1}\""),
     ("CSV: lists as text", csv('1,"[""Paris""]"', "2,['Paris']", "3,[None]", "4,[sic]"), {},
      "1=Paris; 2=Paris; 3: no text came back; 4=[sic]"),
     ("Parquet: null, NaN, texts", parquet(id=["1", "2"], prediction=[None, "nan"]), {}, "1: no text came back; 2=nan"),
@@ -397,7 +426,7 @@ def test_a_field_is_its_text_one_text_or_nothing(field: str, before: str, after:
     text = before + field + after
     found = text_of_field(text)
     assert found is None or found == text or (isinstance(found, list) and len(found) <= 1)
-    assert text_of_field(text) == text or text.strip() in NOTHING or text.strip().startswith("[")
+    assert text_of_field(text) == text or text.strip() in NOTHING or text.strip().startswith(("[", "{"))
 
 
 NOTHING = ("", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\\N")

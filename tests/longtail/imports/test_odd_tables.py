@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import pickle
+import tarfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -63,6 +67,15 @@ def golds_of(path: Path, answers: str, **keys: Any) -> list[str] | str:
         ("{}", "column answers: at least one answer was expected"),
         ("\u200b", "column answers: at least one answer was expected"),
         ("{'answer': '7', 'unit': 'km'}", f"{A_LIST}, not an object with the keys answer, unit"),
+        ("{'value': 'Paris', 'aliases': ['Lutetia'], 'unit': 'km'}", ["Paris", "Lutetia"]),
+        ('"Paris"', ["Paris"]),
+        ('"Weird Al" Yankovic', ['"Weird Al" Yankovic']),
+        ('c("Paris", "Lutetia")', ["Paris", "Lutetia"]),
+        ("b'Paris'", "column answers: a text was expected, not \"b'Paris'\""),
+        ("defaultdict(<class 'list'>, {'text': ['Paris']})", A_LIST),
+        ("Answer(text='Paris')", A_LIST),
+        *((text, "column answers: at least one answer was expected") for text in ("nan", "None", "<NA>", "NULL")),
+        ("Nan", ["Nan"]),
         ("{'text': [Paris]}", A_LIST),
         ("{Paris,Lutetia}", A_LIST),
         ("array(['a', ..., 'z'], dtype=object)", A_LIST),
@@ -100,6 +113,49 @@ def test_structure_that_cannot_be_read_is_an_error_and_runs_no_code() -> None:
         structure_of("{'a': __import__('os').system('touch ran')}")
     with pytest.raises(ValueError, match="short text"):
         structure_of("{'a': '" + "x" * 100_001 + "'}")
+
+
+@pytest.mark.parametrize(
+    ("answers", "golds"), [(["1999.0", "", "12.0"], "1999"), (["1999.0", "3.5", "12.0"], "1999.0")]
+)
+def test_whole_numbers_of_pandas_are_whole(tmp_path: Path, answers: list[str], golds: str) -> None:
+    rows = "".join(f"{i}.0,Who?,{text}\n" for i, text in enumerate(answers))
+    (tmp_path / "f.csv").write_text(f"id,question,answers\n{rows}")
+    assert read(tmp_path / "f.csv").questions["0"]["gold_answers"] == [golds]
+
+
+@pytest.mark.parametrize("answer", [
+    {"answer": {"value": "Paris", "aliases": ["Lutetia"]}}, {"answer": {"value": "Paris", "aliases": [], "other": 1}},
+    {"Answer": {"Value": "Paris", "Aliases": ["Lutetia"], "Type": "City"}},
+])  # fmt: skip
+def test_the_answer_beside_its_aliases_counts(tmp_path: Path, answer: dict[str, Any]) -> None:
+    write_json_lines(tmp_path / "f.jsonl", [{"id": 1, "question": "Who?", **answer}])
+    assert "Paris" in read(tmp_path / "f.jsonl").questions["1"]["gold_answers"]
+
+
+@pytest.mark.parametrize("word", ["nan", "<NA>", "unknown", "?", "None"])
+def test_words_for_nothing_are_no_relation_and_no_passage(tmp_path: Path, word: str) -> None:
+    rows = f"id,question,answers,relation,passage\n1,Who?,a,{word},{word}\n2,Why?,b,born,A text.\n"
+    (tmp_path / "f.csv").write_text(rows)
+    found = read(tmp_path / "f.csv")
+    assert found.questions["1"]["relation"] is None
+    assert [text for _, text in found.passages.values()] == ["A text."]
+
+
+@pytest.mark.parametrize(("values", "is_refused"), [
+    ("1.234 12.345 234.567 950 7", True), ("1.234.567 5", True), ("1.234 12.345 234.567 950.5", False),
+    ("1.234 12.345 234.567 9500", False), ("0.234 0.345 0.567 1", False), ("1.234 2.345 7", False),
+])  # fmt: skip
+def test_a_full_stop_that_may_stand_between_thousands_is_asked_about(
+    tmp_path: Path, values: str, is_refused: bool
+) -> None:
+    rows = "".join(f"{i}?,a,{text}\n" for i, text in enumerate(values.split()))
+    (tmp_path / "f.csv").write_text(f"question,answers,popularity\n{rows}")
+    if is_refused:
+        with pytest.raises(SourceError, match=r"may be \d+ or a number with decimals; say which.*thousands"):
+            read(tmp_path / "f.csv")
+    keys = {"thousands": "."} if is_refused else {}
+    assert len(read(tmp_path / "f.csv", **keys).questions) == len(values.split())
 
 
 def popularity(path: Path, values: Sequence[str], **keys: Any) -> tuple[list[float | None], list[str]]:
@@ -249,6 +305,24 @@ def test_a_column_of_parquet_that_is_there_twice_is_refused(tmp_path: Path) -> N
         read(tmp_path / "f")
 
 
+def zipped(**files: str) -> bytes:
+    """A zip of files whose content is as long as that of others."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content * 2_000)
+    return data.getvalue()
+
+
+def tarred(content: bytes) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as packed:
+        member = tarfile.TarInfo("q.csv")
+        member.size = len(content)
+        packed.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
 SECRET = "sk-" + "0123456789" * 9
 KINDS: Mapping[str, tuple[str | bytes, str]] = {
     "Git LFS": ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n", "is a Git LFS pointer"),
@@ -256,6 +330,14 @@ KINDS: Mapping[str, tuple[str | bytes, str]] = {
     "a web page": ("\n<!DOCTYPE html>\n<html><head><title>Sign in</title>", "is a web page (HTML)"),
     "a pickle": (pickle.dumps({"question": ["a"]}), "is a pickle of Python"),
     "Arrow": (b"ARROW1\0\0" + b"\0" * 60, "is an Arrow file; write Parquet"),
+    "Excel": (zipped(**{"docProps/app.xml": "x", "xl/workbook.xml": "x", "[Content_Types].xml": "x"}),
+              "is an Excel workbook: save the sheet as CSV"),
+    "Calc": (zipped(mimetype="application/vnd.oasis.opendocument.spreadsheet"),
+             "is an OpenDocument workbook: save the sheet as CSV"),
+    "Numbers": (zipped(**{"Index/Document.iwa": "x"}), "is a document of Numbers: export the sheet as CSV"),
+    "zip": (zipped(**{"q.csv": "question,answers\n"}), "is packed as zip: unpack it"),
+    "tar": (tarred(b"question,answers\na,b\n"), "is a tar archive; unpack it: tar -xf <file>"),
+    "tar.gz": (gzip.compress(tarred(b"question,answers\na,b\n")), "is a tar archive; unpack it"),
     "bytes": (bytes(range(256)), "its first line holds a NUL character"),
     "an environment": (f"A=b\0API_KEY={SECRET}\0".encode(), "its first line holds a NUL character"),
     "a file of keys": (f"API_KEY={SECRET}\nB=c\n", "there are: API_KEY=sk-"),

@@ -46,10 +46,13 @@ def logged() -> Iterator[list[str]]:
     handler.emit = lambda record: words.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger(cells.__name__)
     logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
     try:
         yield words
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +140,8 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
     ("content", "words"),
     [
         (b"", "is empty"),
+        (b"\n \n,\n", "is empty"),
+        (b"\xef\xbb\xbfsep=;\r\na;b\r\n1;2\r\n", "delete this line: tail -n +2 <file> > <new file>"),
         (b"a,b\r1,2\r", "its lines end in CR alone"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
@@ -167,6 +172,8 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
         ),
         (b'1,"x,y"z', "line 3: not a row of this format: ',' expected after '\"'"),
         (b"1," + b"x" * (LONGEST_FIELD + 1), "field larger than field limit"),
+        (b"a,b", "repeats the header"),
+        (b'\xef\xbb\xbf"a", "b"', "repeats the header"),
     ],
 )
 def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: bytes, reason: str) -> None:
@@ -177,7 +184,7 @@ def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: byte
     assert reason in row.reason
 
 
-CELLS = st.text(st.sampled_from('"\t,\n a'), max_size=6)
+CELLS = st.text(st.sampled_from('"\t,\n a\\'), max_size=6)
 
 
 def as_csv(line: str, delimiter: str) -> list[str] | None:
@@ -246,8 +253,9 @@ def test_no_row_without_quoting_is_lost_or_merged_or_misread_without_a_word(
     for row, values in zip(left, found, strict=True):
         if tuple(values.values()) != row:
             line = delimiter.join(row)
-            assert list(values.values()) == as_csv(line, delimiter)
-            is_usual = all(re.search(rf'(^|{delimiter})"', line) for line in lines)
+            are_odd = any("behind" in word for word in words)  # blanks before marks, or backslashes
+            assert are_odd or list(values.values()) == as_csv(line, delimiter)
+            is_usual = all(re.search(rf'(^|{delimiter}) *"', line) for line in lines)
             is_likely = '""' in "".join(lines)
             assert is_likely or is_usual or aside or words, "nothing says that the marks enclose cells"
 
@@ -261,6 +269,105 @@ def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: P
         ("file.csv row 2", "line 3: not a row of this format: ',' expected after '\"'"),
         ("file.csv row 4", "line 5: not a row of this format: ',' expected after '\"'"),
     ]
+
+
+ENCLOSED = "".join(f'"{n}","Who is {n}?","Name {n}"\n' for n in range(1, 20))
+TEXTS_ALONE = "".join(f'{n},"Who is {n}?",Name {n}\n' for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("names", "good"),
+    [('id,question,answers', ENCLOSED), ('"id","question","answers"', ENCLOSED),
+     ('"id","question","answers"', TEXTS_ALONE)],
+)  # fmt: skip
+@pytest.mark.parametrize("quoting", [None, "auto", "csv"])
+@pytest.mark.parametrize(
+    ("bad", "question"),
+    [
+        ('"20","Who sang "Hello"?","Name 20"\n', None),
+        ('"20","Weird Al" Yankovic is who?,"Name 20"\n', None),
+        (r'"20","Who said \"hi\", and why?","Name 20"' "\n", 'Who said "hi", and why?'),
+        (r'"20","Who said \"\\\"\" in C:\\","Name 20"' "\n", 'Who said "\\"" in C:\\\\'),
+        ('"20","Who said \\"hi\\"\nand \\"ho\\"?","Name 20"\n', 'Who said "hi"\nand "ho"?'),
+    ],
+)
+def test_broken_marks_cost_their_own_row_and_marks_behind_a_backslash_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, names: str, good: str, quoting: str | None, bad: str,
+    question: str | None,
+) -> None:  # fmt: skip
+    path = written(tmp_path / "file.csv", f"{names}\n{good}{bad}")
+    caplog.set_level(logging.INFO)
+    found, rejected = rows(path, ("id", "question", "answers"), quoting=quoting)
+    expected = [{"id": str(n), "question": f"Who is {n}?", "answers": f"Name {n}"} for n in range(1, 20)]
+    assert found[:19] == expected
+    if question is None:
+        assert (len(found), [row.row_key for row in rejected.rows]) == (19, ["file.csv row 20"])
+        assert caplog.messages == []
+    else:
+        assert (found[19:], rejected.rows) == ([{"id": "20", "question": question, "answers": "Name 20"}], [])
+        assert caplog.messages == [f"{path}: a quotation mark behind a backslash belongs to the text"]
+
+
+def test_a_backslash_at_the_end_of_a_cell_is_a_character(tmp_path: Path) -> None:
+    content = 'a,b\n"1, one","C:\\"\n"2","say \\""hi\\"""\n"3" three,x\n"4","[""\\""x\\""""]"\n'
+    found, rejected = rows(written(tmp_path / "file.csv", content))
+    assert [row["b"] for row in found] == ["C:\\", 'say \\"hi\\"', '["\\"x\\""]']
+    assert [row.row_key for row in rejected.rows] == ["file.csv row 3"]
+
+
+@pytest.mark.parametrize("n_plain", [1, 2])
+def test_few_enclosed_rows_leave_a_file_without_quoting_and_the_log_says_so(
+    tmp_path: Path, n_plain: int
+) -> None:
+    lines = [
+        "id\tquestion\tanswers",
+        '1\t"Emma"\t"Austen"',
+        *['2\t"Heroes" was sung by whom?\tBowie'] * n_plain,
+    ]
+    path = written(tmp_path / "file.tsv", "".join(f"{line}\n" for line in lines))
+    with logged() as words:
+        found, rejected = rows(path, ("id",), "\t", "auto")
+    assert [row["question"] for row in found] == ['"Emma"', *['"Heroes" was sung by whom?'] * n_plain]
+    assert rejected.rows == []
+    (line,) = words
+    assert line.endswith("marks around whole cells (in 1 rows) stay in the text unless you set quoting: csv")
+
+
+@pytest.mark.parametrize(
+    ("lines", "found", "aside"),
+    [
+        (['1, "Who?", "Paris"', '2, "Where?", "Rome, Italy"'], [("Who?", "Paris"), ("Where?", "Rome, Italy")], []),
+        (['1, "Who?", "Paris"', '2, Where?, "Rome"', "3, When?, 1815"],
+         [("Who?", "Paris"), ("Where?", "Rome"), ("When?", "1815")], []),
+        (['"1",  "Who?", ""', '"2", "Say ""a, ""b""", """x"""'], [("Who?", ""), ('Say "a, "b"', '"x"')], []),
+        (['1, "Who?", "Paris"', '2, "Who sang "Hi"?", "Ann"', '3, "Where?", "Rome"'],
+         [("Who?", "Paris"), ("Where?", "Rome")], ["2"]),
+        (['1, "Heroes" was sung by whom?, Bowie', "2, Where?, Rome"],
+         [(' "Heroes" was sung by whom?', " Bowie"), (" Where?", " Rome")], []),
+        (['1,Who?,"[""a"", ""b""]"', "2, Where?, Rome"], [("Who?", '["a", "b"]'), (" Where?", " Rome")], []),
+    ],
+)  # fmt: skip
+def test_blanks_before_enclosed_cells_are_left_out_where_the_file_is_written_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lines: list[str], found: list[tuple[str, str]], aside: list[str]
+) -> None:  # fmt: skip
+    path = written(tmp_path / "file.csv", "".join(f"{line}\n" for line in ["id, question, answers", *lines]))
+    caplog.set_level(logging.INFO)
+    kept, rejected = rows(path, ("id", "question", "answers"))
+    assert [(row["question"], row["answers"]) for row in kept] == found
+    assert [row.row_key.split()[-1] for row in rejected.rows] == aside
+    are_left_out = f"{path}: cells are enclosed behind blanks, which are left out" in caplog.messages
+    assert are_left_out == (found[-1][1][:1] != " ")
+
+
+@pytest.mark.parametrize("above", ["\n", "\r\n \n", ";\n"])
+def test_blank_lines_above_the_header_are_no_header(tmp_path: Path, above: str) -> None:
+    path = written(tmp_path / "file.csv", f'{above}a;"b"\n1;2\n3;"x" y\n"4";"5;"\n')
+    assert header_of(path) == (";", ["a", "b"])
+    found, rejected = rows(path, delimiter=";")
+    assert [row["a"] for row in found] == ["1", "4"]
+    (row,) = rejected.rows
+    assert row.row_key == "file.csv row 2"
+    assert row.reason.startswith(f"line {above.count(chr(10)) + 3}: ")
 
 
 def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(

@@ -232,7 +232,7 @@ def test_what_is_not_shared_is_said_by_name(make: Make, tmp_path: Path) -> None:
         **dict.fromkeys(("accuracy", "thresholds", "gains", "popularity", "movers"), said), "settings": None,
     }  # fmt: skip
     assert page["findings"][:3] == [said] * 3
-    assert "0 settings differ; " in page["findings"][3]
+    assert "Settings that differ: 0. " in page["findings"][3]
     models = make(
         "c",
         "update marts.dim_models set model = 'x ' || model",
@@ -310,6 +310,9 @@ def test_five_lines_are_printed_with_the_paths(
     assert "\na\\x9b2J\\x0a: " in said
     assert f"page: {tmp_path}/out/compare.html; table: {tmp_path}/out/compare.parquet" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["compare.html", "compare.parquet"]
+    for places, missing in ((("", str(one)), "A"), ((str(one), ""), "B")):
+        assert command.main(*places) == 1
+        assert capsys.readouterr().err.startswith(f"error: {missing} is missing: name a home")
     assert command.main(str(home), str(other)) == 1
     assert (
         capsys.readouterr().err

@@ -248,7 +248,7 @@ def test_a_study_of_several_data_sets_opens_with_all_verdicts(driver: Any, of_tw
     )
     means = element(driver, ".means").text
     assert "better than popularity does for 4 of 4 (AUROC 0.80 to 0.80 against 0.70 to 0.70)" in means
-    assert "The other 2 pairs have no passages or no popularity." in means
+    assert "For the other 2 pairs it is not known; the table says why." in means
     first = "return [...document.querySelectorAll('main figure')].slice(0, 2).map((f) => f.id)"
     assert driver.execute_script(first) == ["verdicts", "all_accuracies"]
     rows = "return [...document.querySelectorAll('#verdicts tbody tr')].map((r) => r.textContent)"

@@ -176,7 +176,11 @@ def predicting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Router]:
     ("known", "retrieve", "abstain", "n", "why"),
     [
         ({"confidence": 0.51}, False, False, 40, f"confidence is above {NAMED}"),
-        ({"confidence": 0.5}, True, False, 40, f"confidence is not above {NAMED}; passage_confidence may be"),
+        (
+            {"confidence": 0.5}, True, False, 40,
+            f"confidence is not above {NAMED}; retrieve, and give that answer if passage_confidence is above the"
+            " threshold",
+        ),
         ({"confidence": 0.1, "passage_confidence": 0.9}, True, False, 40, f"passage_confidence is above {NAMED}"),
         ({"confidence": 0.9, "passage_confidence": 0.1}, False, False, 40, f"confidence is above {NAMED}"),
         (

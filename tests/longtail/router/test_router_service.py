@@ -312,7 +312,8 @@ def test_without_a_good_version_the_service_does_not_start(
         RouterStore(study.home.published_router)
     shutil.rmtree(study.home.published / "routers")
     with pytest.raises(
-        RouterError, match=r"no routers are published \(No such file or directory\); run `make run`"
+        RouterError,
+        match=r"no routers are published \(No such file or directory\); run `make run LONGTAIL_HOME=",
     ):
         RouterStore(study.home.published_router)
 
@@ -335,7 +336,11 @@ def test_make_router_serves_and_ends_on_ctrl_c(monkeypatch: pytest.MonkeyPatch, 
             env=environment(tmp_path / "home", study.path),
         )  # fmt: skip
         assert (taken.returncode, taken.stderr.splitlines()) == (
-            1, [f"error: port {port} is taken; choose another: make router PORT={int(port) + 1}"]
+            1,
+            [
+                f"error: port {port} is taken; choose another: make router STUDY={study.path}"
+                f" LONGTAIL_HOME={tmp_path / 'home'} PORT={int(port) + 1}"
+            ],
         )  # fmt: skip
     finally:
         process.send_signal(signal.SIGINT)

@@ -39,10 +39,14 @@ def test_a_text_is_an_answer_as_it_is(text: str, finish: str | None) -> None:
     assert read_answer_text(text, finish_reason=finish) == ModelAnswer(text)
 
 
-@pytest.mark.parametrize(
-    "text", [["Paris"], [["Paris"]], [{"type": "text", "text": "Paris"}], [{"text": "Paris"}]]
-)
-def test_a_list_of_one_text_is_that_text(text: object) -> None:
+@pytest.mark.parametrize("text", [
+    ["Paris"], [["Paris"]], [{"text": "Paris"}], [{"type": "text", "text": "Paris"}],
+    [{"type": "text", "content": "Paris"}], {"role": "assistant", "content": "Paris"},
+    {"role": "model", "parts": [{"text": "Paris"}]},
+    [{"generated_text": [{"role": "user", "content": "Rome?"}, {"role": "assistant", "content": "Paris"}]}],
+    [{"index": 0, "message": {"role": "assistant", "content": [{"type": "text", "text": "Paris"}]}}],
+])  # fmt: skip
+def test_what_holds_one_text_is_that_text(text: object) -> None:
     assert read_answer_text(text) == ModelAnswer("Paris")
 
 
@@ -59,11 +63,12 @@ def test_nothing_there_is_no_answer(text: object, finish: str | None, reason: st
     assert str(raised.value) == reason
 
 
-@pytest.mark.parametrize(
-    "text", [7, True, {"content": "Paris"}, ["Paris", "Rome"], ["Paris", None], [[["a"], "b"]]]
-)
+@pytest.mark.parametrize("text", [
+    7, True, {"content": "Paris"}, ["Paris", "Rome"], ["Paris", None], [[["a"], "b"]], [{"x": 1}],
+    [{"role": "assistant", "content": "Paris"}, {"role": "user", "content": "Rome?"}],
+])  # fmt: skip
 def test_what_is_no_text_is_neither_an_answer_nor_none(text: object) -> None:
-    with pytest.raises(ValueError, match="a text was expected, not"):
+    with pytest.raises(ValueError, match=r"a (text|message of the model) was expected"):
         read_answer_text(text)
 
 
@@ -73,6 +78,8 @@ def test_what_is_no_text_is_neither_an_answer_nor_none(text: object) -> None:
         ({"text": None, "refusal": "I can't"}, "I can't"),
         ({"text": "", "refusal": "I can't", "finish_reason": "stop"}, "I can't"),
         ({"text": None, "finish_reason": "content_filter"}, ""),
+        ({"text": "", "finish_reason": "refusal"}, ""),
+        ({"text": "", "finish_reason": "FinishReason.SAFETY"}, ""),
         ({"text": "The ans", "finish_reason": "content_filter"}, "The ans"),
         ({"text": "<think>no, I", "finish_reason": "content_filter"}, ""),
         ({"text": [{"type": "refusal", "refusal": "No."}]}, "No."),
@@ -87,7 +94,7 @@ def test_a_text_beside_a_refusal_is_the_answer() -> None:
     assert read_answer_text("Paris", refusal="not that") == ModelAnswer("Paris")
 
 
-@pytest.mark.parametrize("finish", ["length", "max_tokens", "max_output_tokens", "model_length"])
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "FinishReason.MAX_TOKENS", "model_length"])
 @pytest.mark.parametrize("text", [None, "", " \n"])
 def test_a_limit_before_the_text_is_no_answer(text: str | None, finish: str) -> None:
     for reasoning, reason in ((None, LIMIT_BEFORE_TEXT), ("The user asks", THINKING_CUT)):
@@ -109,6 +116,13 @@ def test_reasoning_comes_from_fields_parts_and_marks_and_is_no_part_of_the_text(
         "Paris", "a\n<think>c</think>"
     )
     assert read_answer_text("", reasoning="a", finish_reason="stop") == ModelAnswer("", "a")
+    thoughts_of_gemini = [{"text": "Rome? No.", "thought": True}, {"text": "Paris"}]
+    assert read_answer_text(thoughts_of_gemini) == ModelAnswer("Paris", "Rome? No.")
+
+
+def test_an_empty_text_after_an_error_is_no_answer() -> None:
+    with pytest.raises(NoAnswerError, match=r"finish reason error"):
+        read_answer_text("", finish_reason="error")
 
 
 @given(inner=PLAIN, answer=PLAIN, before=st.sampled_from(["", " \n"]), bracket=st.sampled_from(BRACKETS))

@@ -57,8 +57,8 @@ def test_backslashes_and_bytes_that_are_no_text_are_refused(
 @pytest.mark.parametrize(
     ("is_clone", "typed", "place"),
     [
-        (True, "make sql STUDY='my study.yaml' LIMIT=50", "data"),
-        (False, "longtail sql 'my study.yaml' --limit 50", "longtail_data"),
+        (True, "make sql STUDY='my study.yaml' LIMIT=50{} PORT=8", "data"),
+        (False, "longtail sql 'my study.yaml' --limit 50{} --port 8", "longtail_data"),
     ],
 )
 def test_a_clone_is_told_make_and_has_its_state_beside_it(
@@ -68,5 +68,11 @@ def test_a_clone_is_told_make_and_has_its_state_beside_it(
     monkeypatch.setattr(home, "PROJECT_ROOT", tmp_path / "project")
     monkeypatch.delenv("LONGTAIL_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert home.command("sql", "my study.yaml", limit=50, port=None) == typed
+    monkeypatch.setenv("LONGTAIL_STUDY", "my study.yaml")
+    monkeypatch.setenv("LONGTAIL_LIMIT", "50")
+    assert home.command("sql", port=8) == typed.format("")
     assert home.longtail_home() == (tmp_path / "project" if is_clone else tmp_path) / place
+    monkeypatch.setenv("LONGTAIL_HOME", "there")
+    assert home.command("sql", port=8) == typed.format(
+        " LONGTAIL_HOME=there" if is_clone else " --home there"
+    )

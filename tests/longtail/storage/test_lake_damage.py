@@ -88,7 +88,7 @@ def test_a_damaged_partition_is_made_again_and_the_log_says_so_once(
     assert not outcome.was_current
     assert lake.path(table, partition).read_bytes() == before
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{lake.path(table, partition)} is damaged: its checksum does not fit; lake/page_views makes it again"
+        f"{lake.path(table, partition)} is damaged: checksum mismatch; lake/page_views makes it again"
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_damaged_input_is_refused_however_it_is_read(lake: Lake) -> None:
     lake.write("questions", [], fingerprint="f")
     flip(lake.path("questions"))
     for use in (lake.content, lake.read, lake.read_all, lambda table: next(lake.batches(table))):
-        with pytest.raises(LakeError, match="checksum does not fit; materialise asset lake/questions again"):
+        with pytest.raises(LakeError, match="checksum mismatch; materialise asset lake/questions again"):
             use("questions")
     with pytest.raises(LakeError, match="lake/questions again"):
         lake.require_intact()
@@ -116,7 +116,7 @@ def test_damaged_partitions_are_removed_before_a_stage_reads_their_table(
     lake.discard_damage()
     assert [path.exists() for path in damaged] == [False, False]
     assert {record.getMessage() for record in caplog.records} == {
-        f"{path} is damaged: its checksum does not fit; lake/{maker} makes it again"
+        f"{path} is damaged: checksum mismatch; lake/{maker} makes it again"
         for path, maker in zip(damaged, ("answers", "page_views"), strict=True)
     }
     lake.require_intact()

@@ -79,10 +79,14 @@ def test_the_schema_refuses_what_a_run_refuses(
 
 
 def test_an_installed_longtail_writes_the_schema_into_the_present_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(schema, "IS_CLONE", False)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / FILE).mkdir()
+    assert schema.main() == 1
+    assert capsys.readouterr().err == f"error: {tmp_path / FILE}: Is a directory; let this user write there\n"
+    (tmp_path / FILE).rmdir()
     assert schema.main() == 0
     assert (tmp_path / FILE).read_text(encoding="utf-8") == schema_text()
 

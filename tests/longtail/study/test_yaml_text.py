@@ -92,7 +92,7 @@ def test_a_number_has_decimal_digits(load: Callable[[object], Study], value: str
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="no such study file; name one with STUDY="):
+    with pytest.raises(StudyError, match="no such study file; give the path of one"):
         load_study(tmp_path / "absent.yaml")
     with pytest.raises(StudyError, match="cannot be read"):
         load_study(tmp_path)

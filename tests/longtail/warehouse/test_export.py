@@ -303,7 +303,7 @@ def test_before_and_after_every_step_of_an_export_its_reader_sees_a_whole_one(
 
 
 def test_errors_are_one_line_and_name_what_to_do(study: Study) -> None:
-    with pytest.raises(PublishError, match="run `make run`"):
+    with pytest.raises(PublishError, match="run `make run "):
         export_marts(study, LOG)
     publish_warehouse(study, LOG)
     (study.home.published / "export").mkdir()

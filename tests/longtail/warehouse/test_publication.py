@@ -114,7 +114,7 @@ def test_nobody_reads_a_log_that_lies_beside_the_file(once: Path, tmp_path: Path
     leave_a_log(path)
     with duckdb.connect(str(path), read_only=True) as connection:
         assert connection.execute("select study from marts.publication").fetchall() == [("forged",)]
-    with pytest.raises(PublishError, match=r"warehouse\.duckdb\.wal: .*`make run`"):
+    with pytest.raises(PublishError, match=r"warehouse\.duckdb\.wal: .*`make run"):
         connect_to_publication(path)
 
 

@@ -35,7 +35,7 @@ def test_before_a_publication_there_is_nothing_to_document(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    with pytest.raises(PublishError, match="run `make run`"):
+    with pytest.raises(PublishError, match="run `make run "):
         publish_docs(make_study(tmp_path, UNANSWERED), LOG)
 
 

@@ -6,7 +6,10 @@ numbered as (
     select
         questions.dataset,
         questions.question_id,
-        coalesce(case when datasets.split_by = 'subject' then questions.subject_id end, questions.question_id) as unit,
+        case
+            when datasets.split_by = 'subject' and questions.subject_id is not null then questions.cluster_id
+            else questions.question_id
+        end as unit,
         unnest(range({{ var('adaptive_splits') }}))::integer as split
     from questions
     left join datasets using (dataset)

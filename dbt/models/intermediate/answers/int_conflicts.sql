@@ -28,7 +28,7 @@ compared as (
         memory.sum_log_probability,
         memory.confidence_tokens,
         (memory.is_correct and answers.is_correct)
-        or {{ popqa_match('answers.prediction', 'memory.prediction') }} as keeps_memory,
+        or {{ popqa_match('answers.prediction', trimmed('memory.prediction')) }} as keeps_memory,
         list_bool_or(list_transform(
             swapped.swapped_answers, lambda told: {{ popqa_match('answers.prediction', 'told') }}
         )) as follows_passage

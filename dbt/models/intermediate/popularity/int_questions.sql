@@ -7,9 +7,17 @@ final as (
 
     select
         questions.*,
-        -- Without a subject, a question that stands under several ids is one cluster.
+        -- Entities of imported tables (their id begins with 12 digits of the file's hash) have one popularity and
+        -- passage each, so that a subject may have several: all of one name are a cluster. Without a subject, a
+        -- question that stands under several ids is one.
         coalesce(
-            questions.subject_id,
+            case
+                when regexp_matches(questions.subject_id, '^[0-9a-f]{12}-')
+                    then min(questions.subject_id) over (
+                        partition by questions.dataset, coalesce(questions.subject, questions.question)
+                    )
+                else questions.subject_id
+            end,
             'question ' || min(questions.question_id) over (partition by questions.dataset, questions.question)
         ) as cluster_id,
         coalesce(popularity.popularity, counted.n_counted) as subject_popularity,

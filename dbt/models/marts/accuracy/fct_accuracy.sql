@@ -60,7 +60,9 @@ final as (
         {{ rate('summed.declined', 'share_declined') }},
         {{ rate('summed.attempted', 'accuracy_attempted') }},
         {{ rate('summed.case_sensitive', 'accuracy_case_sensitive') }},
+        summed.normalized['m']::bigint as n_normalized,
         {{ rate('summed.normalized', 'accuracy_normalized') }},
+        summed.exact_match['m']::bigint as n_exact_match,
         {{ rate('summed.exact_match', 'accuracy_exact_match') }},
         guessing_baselines.share_answer_in_subject,
         guessing_baselines.accuracy_majority

@@ -64,6 +64,7 @@ final as (
         case
             when pairs.retrieval_method is null then 'not known: no passages'
             when pairs.by_{{ name }} is null then 'not known: no {{ name.split('_')[-1] }}'
+            when {{ name }}_gain_ci_low is null then 'not known: ' || no_{{ prefix }}gain_interval
             when {{ name }}_gain_ci_low > 0 then 'gains'
             when {{ name }}_gain_ci_high < 0 then 'loses'
             else 'gains nothing'

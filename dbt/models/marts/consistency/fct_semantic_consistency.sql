@@ -20,6 +20,7 @@ subjects as (
         {{ key }},
         cluster_id,
         count(*) as n,
+        count(is_correct) as n_answered,
         count(*) filter (where is_correct) as n_correct,
         {%- for measure in measures %}
         {{ subject_values(measure) }},
@@ -37,8 +38,8 @@ summed as (
 
     select
         {{ key }},
-        {{ sums(['n', 'n_correct']) }},
-        {{ subject_sums('n_correct') }} as correct,
+        {{ sums(['n', 'n_answered', 'n_correct']) }},
+        {{ subject_sums('n_correct', 'n_answered') }} as correct,
         {%- for measure in measures %}
         {{ value_sums(measure) }},
         {%- endfor %}
@@ -58,6 +59,7 @@ final as (
         cert_sums['m']::bigint as n_cert,
         scons_entailment_sums['m']::bigint as n_scons_entailment,
         cert_entailment_sums['m']::bigint as n_cert_entailment,
+        n_answered,
         n_correct,
         {{ subjects_and_deff('correct') }},
         {{ rate('correct', 'accuracy', 'ci') }},

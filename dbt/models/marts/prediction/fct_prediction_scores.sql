@@ -15,11 +15,25 @@ ranked as (
 
     select
         *,
-        {{ average_rank('probability', key) }} as probability_rank
+        {{ average_rank('probability', key ~ ', fold') }} as probability_rank
     from predictions
     where probability is not null
 
 ),
+
+folds as (
+
+    select
+        {{ key }},
+        sum(probability_rank) filter (where is_correct)
+        - count_if(is_correct) * (count_if(is_correct) + 1) / 2 as n_in_order,
+        count_if(is_correct) * count_if(not is_correct) as n_pairs  -- each fold has a fit of its own
+    from ranked
+    group by {{ key }}, fold
+
+),
+
+aurocs as (select {{ key }}, sum(n_in_order) / nullif(sum(n_pairs), 0) as auroc from folds group by {{ key }}),
 
 scored as (
 
@@ -27,9 +41,6 @@ scored as (
         {{ key }},
         count(*) as n,
         count(*) filter (where is_correct) as n_correct,
-        -- The share of pairs of a right and a wrong answer in which the right one has the higher probability.
-        (sum(probability_rank) filter (where is_correct) - n_correct * (n_correct + 1) / 2)
-        / nullif(n_correct * (n - n_correct), 0) as auroc,
         avg((probability - is_correct::integer) ** 2 order by probability, is_correct) as brier,
         n_correct / n * (1 - n_correct / n) as brier_of_mean
     from ranked
@@ -54,13 +65,14 @@ final as (
         counted.* exclude (undefined),
         coalesce(scored.n, 0) as n,
         coalesce(scored.n_correct, 0) as n_correct,
-        scored.auroc,
+        aurocs.auroc,
         scored.brier,
         scored.brier_of_mean,
         calibration.expected_calibration_error,
         if(scored.n is null, counted.undefined, null) as undefined
     from counted
     left join scored using ({{ key }})
+    left join aurocs using ({{ key }})
     left join calibration using ({{ key }})
 
 )

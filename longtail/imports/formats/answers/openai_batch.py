@@ -118,6 +118,8 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
     written = text if isinstance(text, str) else answer["text"]
     start = written.rfind(answer["text"])
     sure = confidence_of_part(written, tokens, start, start + len(answer["text"])) if start >= 0 else None
+    if tokens and not sure and answer["text"]:
+        unread["logprobs"] = "the tokens of the answer were expected"
     return {**answer, **usage, "confidence": sure, "unread": unread}
 
 

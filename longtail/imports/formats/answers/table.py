@@ -240,7 +240,7 @@ def _text(row: Row, *, is_typed: bool) -> dict[str, Any]:
     said = row.values.get("prediction")
     said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
     try:
-        said = said if isinstance(said, str | list) else text_of(said) or None
+        said = said if isinstance(said, str | list | Mapping) else text_of(said) or None
         answer = answer_of(said, **{meaning: _text_beside(row, meaning) for meaning in _FIELDS})
     except ValueError as error:
         raise row.error("prediction", error) from None

@@ -10,6 +10,8 @@ them, or one a line. An output without an answer is provenance alone, and is pas
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +41,7 @@ from longtail.imports.table_rows import (
     Row,
     Rows,
     fitting,
+    is_missing,
     number_objects,
     number_of,
     read_table,
@@ -69,6 +72,10 @@ _FORMS: tuple[tuple[set[str], set[str]], ...] = (
     ({"answers"}, set()),
 )  # fmt: skip
 """Objects whose texts are known: the keys that hold them, and the keys that may stand beside these."""
+_BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
+"""Bytes as Python prints them."""
+_DOTTED, _SMALL = re.compile(r"[1-9]\d{0,2}(\.\d{3})+"), re.compile(r"\d{1,3}")
+_FEWEST_DOTTED = 3
 
 
 def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedDataset:
@@ -100,11 +107,14 @@ def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading)
     Errors: `SourceError` where no row can be used, or more than a tenth of an optional column cannot be read.
     """
     values = OptionalValues(path, partial(_advise, table.columns))
+    popularity = []
     for row in table.rows:
         try:
             read.add(row, values)
+            popularity.append(row.values.get("popularity") if row.thousands is None else None)
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
+    _refuse_dots(path, [text.strip() for text in popularity if isinstance(text, str)])
     dataset = read.dataset
     if not dataset.questions:
         raise SourceError(f"{path}: holds no question that can be used{first_reason(rejected.rows)}")
@@ -145,6 +155,7 @@ class Reading:
         subject = row.optional("subject", Row.text, values)
         popularity = row.optional("popularity", Row.amount, values)
         passage = (row.optional("passage", Row.raw_text, values) or "").strip()
+        passage = "" if is_missing(passage) else passage
         known = subject, popularity, passage
         entity_id = self._entity(own_id or str(row.number), subject or clean(question), known)
         question_id = own_id or number_id(make_id(self._name, question, golds), self._repeats)
@@ -209,6 +220,9 @@ def _list_answers(value: object, separator: str | None) -> list[Any]:
             _check_plain(item)
         return listed
     text = text_of(value).strip()
+    if text.startswith('"') and text.endswith('"'):
+        with suppress(ValueError):
+            return _list_answers(json.loads(text), None)  # a text as JSON writes it
     try:
         parsed = structure_of(text)
     except ValueError:
@@ -228,15 +242,20 @@ def _texts_of(fields: Mapping[str, Any]) -> list[Any]:
     values = {str(key).casefold().replace("_", ""): value for key, value in fields.items()}
     for keys, beside in _FORMS:
         if {*values} <= keys | beside and (keys & {*values} or not values):
-            held = [values[key] for key in values if key in keys]
-            return [
-                text for value in held for text in (value if isinstance(value, list | tuple) else [value])
-            ]
+            return [text for key in values if key in keys for text in _listed(values[key])]
+    if "aliases" in values:
+        return [text for key in ("value", "aliases") for text in _listed(values.get(key))]
     raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, fields))[:SHOWN]}")
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def _check_plain(text: object) -> None:
     """Errors: `ValueError` where a text holds an object, or a list of texts."""
+    if isinstance(text, str) and _BYTES.fullmatch(text.strip()):
+        raise ValueError(f"a text was expected, not {text[:SHOWN]!r}")
     if isinstance(text, str) and text.lstrip()[:1] in ("[", "{", "("):
         try:
             parsed = structure_of(text)
@@ -253,7 +272,20 @@ def _relation(row: Row, meaning: str) -> str | None:
     name = row.text(meaning)
     if name == ALL:
         raise row.error(meaning, f"a name other than {ALL} was expected")
-    return name
+    return None if is_missing(name) else name
+
+
+def _refuse_dots(path: Path, popularity: Sequence[str]) -> None:
+    """Errors: `SourceError` where full stops may stand between thousands: three digits follow each, and all other numbers
+    are whole and below 1,000."""
+    dotted = [text for text in popularity if _DOTTED.fullmatch(text)]
+    others = [text for text in popularity if not is_missing(text) and not _DOTTED.fullmatch(text)]
+    is_likely = others and len(dotted) >= _FEWEST_DOTTED
+    if (is_likely or any(text.count(".") > 1 for text in dotted)) and all(map(_SMALL.fullmatch, others)):
+        raise SourceError(
+            f"{path}: column popularity: {dotted[0]} may be {dotted[0].replace('.', '')} or a number with decimals; say"
+            ' which in the import: thousands: "." if the full stop stands between thousands, thousands: "," if not'
+        )
 
 
 def _advise(columns: Mapping[str, str], column: str, values: Sequence[str], _reason: str) -> str:
