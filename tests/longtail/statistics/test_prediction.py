@@ -147,7 +147,10 @@ def test_scores_of_the_mart_are_those_of_scikit_learn(awkward: Study) -> None:
     assert set(groups) == set(scores[scores.n > 0].index)
     for name, rows in groups.items():
         right = rows.is_correct.astype(bool)
-        assert scores.loc[name].auroc == pytest.approx(roc_auc_score(right, rows.probability), rel=1e-9)
+        folds = [(right[at], rows.probability[at]) for at in rows.groupby("fold").groups.values()]
+        pairs = [sum(is_right) * sum(~is_right) for is_right, _ in folds]
+        areas = [roc_auc_score(*fold) if n else 0 for fold, n in zip(folds, pairs, strict=True)]
+        assert scores.loc[name].auroc == pytest.approx(np.average(areas, weights=pairs), rel=1e-9)
         assert scores.loc[name].brier == pytest.approx(brier_score_loss(right, rows.probability), rel=1e-9)
         bins = np.minimum((rows.probability * 10).astype(int), 9)
         off = (rows.probability - right).groupby(bins).sum().abs().sum() / len(rows)
