@@ -9,7 +9,7 @@ from longtail.errors import LongtailError, PublishError, printable, single_line
 from longtail.report.comparison import write_comparison
 
 _PLACES = ("", "warehouse.duckdb", "published/warehouse.duckdb")
-_NAME_ONE = "name a home, a published warehouse, or a file of published/versions"
+_ADVICE = "name a home, a published warehouse, or a file of published/versions"
 
 
 def main(a: str = "", b: str = "", output: str = "") -> int:
@@ -17,7 +17,7 @@ def main(a: str = "", b: str = "", output: str = "") -> int:
     try:
         for name, place in (("A", a), ("B", b)):
             if not place:
-                raise PublishError(f"{name} is missing: {_NAME_ONE}")
+                raise PublishError(f"{name} is missing: {_ADVICE}")
         first, second = warehouse_of(a), warehouse_of(b)
         print(f"A: {first}, B: {second}", file=sys.stderr)
         print("\n".join(map(printable, write_comparison(first, second, Path(output or ".")))))
@@ -37,5 +37,5 @@ def warehouse_of(place: str) -> Path:
         if file.is_file():
             return file
     studies = ", ".join(str(file.parents[1]) for file in sorted(folder.glob(f"*/{_PLACES[-1]}")))
-    known = f"it has the homes {studies}" if studies else _NAME_ONE
+    known = f"it has the homes {studies}" if studies else _ADVICE
     raise PublishError(f"{place}: nothing is published there; {known}")

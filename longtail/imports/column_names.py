@@ -13,7 +13,6 @@ import json
 import re
 import tokenize
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -236,9 +235,6 @@ def structure_of(text: str) -> Any:
     Errors: `ValueError` where it looks like one and cannot be read.
     """
     text = text.strip()
-    if text.startswith(('"[', '"{')):  # JSON within JSON
-        with suppress(ValueError):
-            text = str(json.loads(text)).strip()
     is_open = text.startswith("[") or _OBJECT.match(text) or _CALLED.fullmatch(text)
     if is_open or (text.startswith("{") and text.endswith("}")):
         return _parse(text)

@@ -77,7 +77,7 @@ def tokens(logarithm: float | None) -> dict[str, Any]:
     return {"content": [{"token": "Paris", "logprob": logarithm}]}
 
 
-def scored(*texts: str | bytes) -> dict[str, Any]:
+def half_sure(*texts: str | bytes) -> dict[str, Any]:
     """Tokens of a probability of one half; those given as bytes have no text that can be read."""
     return {
         "content": [
@@ -154,12 +154,12 @@ BATCHES: list[tuple[str, Write, dict[str, Any], str]] = [
     ("log-probabilities of -inf", lines(chat(content="Paris", logprobs=tokens(-math.inf))), {},
      "1=Paris; unread logprobs"),
     ("tokens with a blank before the text, and after thoughts",
-     lines(chat(content="Paris", logprobs=scored(" Paris")),
-           chat(2, content="Paris", reasoning_content="hm", logprobs=scored("hm", "</think>", "\n\n", "Paris"))), {},
+     lines(chat(content="Paris", logprobs=half_sure(" Paris")),
+           chat(2, content="Paris", reasoning_content="hm", logprobs=half_sure("hm", "</think>", "\n\n", "Paris"))), {},
      "1=Paris (.5); 2=Paris (.5)"),
     ("tokens that end within a character",
-     lines(chat(content="Łódź", logprobs=scored(b"\xc5", b"\x81", "ódź".encode()))), {}, "1=Łódź (.5)"),
-    ("tokens of another text", lines(chat(content="Paris", logprobs=scored("Rome"))), {}, "1=Paris; unread logprobs"),
+     lines(chat(content="Łódź", logprobs=half_sure(b"\xc5", b"\x81", "ódź".encode()))), {}, "1=Łódź (.5)"),
+    ("tokens of another text", lines(chat(content="Paris", logprobs=half_sure("Rome"))), {}, "1=Paris; unread logprobs"),
     ("completions without the best tokens",
      lines(result(choices=[{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [math.log(0.5)]}}])), {},
      "1=a (.5)"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
@@ -78,21 +78,22 @@ def test_a_sign_within_quotes_is_no_delimiter(
     quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
     bom=st.booleans(),
 )
+@example(table=[(",\n", "")], delimiter=",", end="\n", quoting=csv.QUOTE_ALL, bom=False)
 def test_what_python_writes_comes_back(
-    tmp_path_factory: pytest.TempPathFactory,
-    table: list[tuple[str, str]],
-    delimiter: str,
-    end: str,
-    quoting: Literal[0, 1],
-    bom: bool,
-) -> None:
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]], delimiter: str, end: str,
+    quoting: Literal[0, 1], bom: bool,
+) -> None:  # fmt: skip
     path = tmp_path_factory.mktemp("csv") / "file"
     with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as stream:
         writer = csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=quoting)
         writer.writerows([("a", "b"), *table])
     if quoting == csv.QUOTE_MINIMAL and end == "\n":
         table = [(first, as_last_value(second, delimiter)) for first, second in table]
-    found, rejected = rows(path, delimiter=delimiter)
+    try:
+        found, rejected = rows(path, delimiter=delimiter)
+    except SourceError as error:
+        is_doubtful = "are rows, or one row with a cell over several lines" in str(error)
+        found, rejected = rows(path, delimiter=delimiter, quoting="csv" if is_doubtful else None)
     assert [(row["a"], row["b"]) for row in found] == table
     assert rejected.rows == []
 

@@ -220,9 +220,9 @@ def _list_answers(value: object, separator: str | None) -> list[Any]:
             _check_plain(item)
         return listed
     text = text_of(value).strip()
-    if text.startswith('"') and text.endswith('"'):
+    if text.startswith('"'):
         with suppress(ValueError):
-            return _list_answers(json.loads(text), None)  # a text as JSON writes it
+            text, separator = json.loads(text).strip(), None  # a text as JSON writes it
     try:
         parsed = structure_of(text)
     except ValueError:
